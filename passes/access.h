@@ -132,6 +132,8 @@ double flow_weight_bytes(const Flow *flow);
 double machine_cycle(const Machine *machine);
 /* Bytes a second of the level that so many bytes stay in between two uses. */
 double machine_bandwidth(const Machine *machine, double bytes);
+/* Seconds that a kernel more takes, on a machine of blocks of threads. */
+#define LAUNCH_SECONDS 2e-6
 /* Bytes of one row that maps of a kernel may hand on: with a block of rows they stay in the cache
  * that a core has for itself. */
 int64_t row_budget(const Machine *machine);

@@ -43,8 +43,9 @@ static bool clean_round(Editing *c) {
 
 Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env) {
-    (void)env;
-    Editing c = {.arena = arena, .flow = flow_clone(arena, flow)};
+    Editing c = {.arena = arena,
+                 .flow = flow_clone(arena, flow),
+                 .blocks = env->machine && env->machine->block_threads};
     drop_empty(&c);
     for (int round = 0; round < 16 && clean_round(&c); round++) continue;
     choose_by_sizes(&c);

@@ -61,14 +61,53 @@ static bool is_constant(const Map *m) {
     return true;
 }
 
-/* May readers read what the copy (-1: constant) reads? Where it joins two dims to one, they divide
+/* Does the map reduce what it reads of another container, too, as products do? */
+static bool reduces_another(const Map *m, int cont) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont == cont) continue;
+        for (int d = 0; d < m->dim.n; d++)
+            if (map_reduces(m, d) && access_uses(m, &val->read, d)) return true;
+    }
+    return false;
+}
+
+/* Does the map reduce the container along an index that the copy joins of several dims? */
+static bool reduces_joined(const Map *m, const Map *copy, const Access *to) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != to->cont) continue;
+        for (int k = 0; k < to->rank; k++)
+            for (int d = 0; d < m->dim.n && access_dim(copy, to, k) < 0; d++)
+                if (map_reduces(m, d) && dim_uses(val->read.at[k], m->dim.at[d].sym)) return true;
+    }
+    return false;
+}
+
+/* Does a norm read what the copy writes: do maps reduce it alone, and others only compute from it?
+ * A processor wants sums over one dim. */
+static bool is_normalized(const Editing *c, const Map *copy, const Access *to) {
+    const IntVec *readers = &c->uses.readers[to->cont];
+    bool reduced = false;
+    for (int i = 0; i < readers->n; i++) {
+        const Map *m = c->flow->map.at[readers->at[i]];
+        if (reduces_another(m, to->cont) || copied(c, m) >= 0) return false;
+        if (!c->blocks && reduces_joined(m, copy, to)) return false;
+        reduced |= map_is_reduction(m);
+    }
+    return reduced && !c->uses.asked[to->cont];
+}
+
+/* May readers read what the copy (-1: constant) reads? Where it joins dims to one, they divide
  * their index and their dims split by that: only a copy that repeats its source, so that they read
- * less without it, is worth that. */
-static bool may_view(const Flow *flow, const Map *m, const Access *to, int copy) {
+ * less without it, is worth that, or one that norms read (groups of channels), but never products,
+ * which would no longer find their terms side by side. */
+static bool may_view(const Editing *c, const Map *m, const Access *to, int copy) {
     bool repeats = false;
     for (int d = 0; copy >= 0 && d < m->dim.n; d++)
         repeats |= !access_uses(m, &m->body.val.at[copy].read, d);
-    return repeats ? writes_joined(flow, m, to) : writes_whole(flow, m, to);
+    bool splits = repeats || (copy >= 0 && is_normalized(c, m, to));
+    return splits ? writes_joined(c->flow, m, to) : writes_whole(c->flow, m, to);
 }
 
 bool inline_view(Editing *c, int map) {
@@ -78,7 +117,7 @@ bool inline_view(Editing *c, int map) {
         c->uses.writer[to->cont] != map)
         return false;
     int copy = copied(c, m), cont = to->cont;
-    if ((copy < 0 && !is_constant(m)) || !may_view(c->flow, m, to, copy)) return false;
+    if ((copy < 0 && !is_constant(m)) || !may_view(c, m, to, copy)) return false;
     const IntVec *readers = &c->uses.readers[cont];
     bool changed = false;
     for (int i = 0; i < readers->n; i++) {

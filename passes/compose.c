@@ -244,28 +244,40 @@ bool writes_whole(const Flow *flow, const Map *m, const Access *to) {
     return true;
 }
 
+int joined_digits(const Flow *flow, const Map *m, Dim at, int *digit) {
+    Ctx *ctx = flow->ctx;
+    Dim rest = at, step = dim_const(ctx, 1);
+    int n = 0;
+    for (int d = 0; d < m->dim.n; d++) {
+        const MapDim *dim = &m->dim.at[d];
+        Dim left = dim_sub(ctx, rest, dim_mul(ctx, step, dim->sym));
+        if (dim_is(dim->extent, 1) || !dim_uses(rest, dim->sym) || dim_uses(left, dim->sym))
+            continue;
+        digit[n++] = d, rest = left, step = dim_mul(ctx, step, dim->extent), d = -1;
+    }
+    return dim_is(rest, 0) ? n : 0;
+}
+
 bool joined_dims(const Flow *flow, const Map *m, Dim at, int *outer, int *inner) {
-    if (at->nterms < 2) return false;
-    for (*inner = 0; *inner < m->dim.n; (*inner)++)
-        for (*outer = 0; *outer < m->dim.n; (*outer)++) {
-            const MapDim *i = &m->dim.at[*inner];
-            Dim step = dim_mul(flow->ctx, m->dim.at[*outer].sym, i->extent);
-            if (*inner != *outer && at == dim_add(flow->ctx, step, i->sym)) return true;
-        }
-    return false;
+    int digit[MAP_DIMS];
+    if (joined_digits(flow, m, at, digit) != 2) return false;
+    *inner = digit[0], *outer = digit[1];
+    return true;
 }
 
 bool writes_joined(const Flow *flow, const Map *m, const Access *to) {
     bool seen[MAP_DIMS] = {false};
     const Cont *cont = &flow->cont.at[to->cont];
     for (int k = 0; k < to->rank; k++) {
-        int d = access_dim(m, to, k), outer = d, inner = d;
-        if (d < 0 && dim_is(cont->shape[k], 1) && dim_is(to->at[k], 0)) continue;
-        if (d < 0 && !joined_dims(flow, m, to->at[k], &outer, &inner)) return false;
-        Dim extent = m->dim.at[outer].extent;
-        if (d < 0) extent = dim_mul(flow->ctx, extent, m->dim.at[inner].extent);
-        if (seen[outer] || seen[inner] || extent != cont->shape[k]) return false;
-        seen[outer] = seen[inner] = true;
+        int digit[MAP_DIMS], n = joined_digits(flow, m, to->at[k], digit);
+        if (!n && dim_is(cont->shape[k], 1) && dim_is(to->at[k], 0)) continue;
+        Dim extent = dim_const(flow->ctx, 1);
+        for (int i = 0; i < n; i++) {
+            if (seen[digit[i]]) return false;
+            seen[digit[i]] = true;
+            extent = dim_mul(flow->ctx, extent, m->dim.at[digit[i]].extent);
+        }
+        if (!n || extent != cont->shape[k]) return false;
     }
     return true;
 }
@@ -277,12 +289,37 @@ int reads_of(const Map *m, int cont) {
     return n;
 }
 
-/* Does every read of the container meet each of its elements once, none outside? */
+/* Is every dim of the map in one index of the access, alone or joined with others? */
+static bool meets_once(const Flow *flow, const Map *m, const Access *a) {
+    bool seen[MAP_DIMS] = {false};
+    int left = 0;
+    for (int d = 0; d < m->dim.n; d++) left += !dim_is(m->dim.at[d].extent, 1);
+    for (int k = 0; k < a->rank; k++) {
+        int digit[MAP_DIMS], n = joined_digits(flow, m, a->at[k], digit);
+        if (!n && !dim_is_const(a->at[k], NULL)) return false;
+        for (int i = 0; i < n; i++) {
+            if (seen[digit[i]]) return false;
+            seen[digit[i]] = true, left--;
+        }
+    }
+    return !left;
+}
+
 bool reads_once(const Map *m, int cont) {
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
         if (val->kind == VAL_READ && val->read.cont == cont &&
             (val->has_else || !access_covers(m, &val->read)))
+            return false;
+    }
+    return true;
+}
+
+bool reads_joined(const Flow *flow, const Map *m, int cont) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_READ && val->read.cont == cont &&
+            (val->has_else || !meets_once(flow, m, &val->read)))
             return false;
     }
     return true;
@@ -300,15 +337,14 @@ typedef struct Compose {
 static int producer_dims(const Compose *p, const Access *read, DimSubst *subst) {
     Ctx *ctx = p->c->flow->ctx;
     const Map *m = p->producer;
-    int outer, inner;
     for (int d = 0; d < m->dim.n; d++) subst[d] = (DimSubst){m->dim.at[d].sym, dim_const(ctx, 0)};
     for (int k = 0; k < p->to->rank; k++) {
-        int d = access_dim(m, p->to, k);
-        if (d >= 0) {
-            subst[d].to = read->at[k];
-        } else if (joined_dims(p->c->flow, m, p->to->at[k], &outer, &inner)) {
-            subst[outer].to = dim_div(ctx, read->at[k], m->dim.at[inner].extent);
-            subst[inner].to = dim_mod(ctx, read->at[k], m->dim.at[inner].extent);
+        int digit[MAP_DIMS], n = joined_digits(p->c->flow, m, p->to->at[k], digit);
+        Dim rest = read->at[k];
+        for (int i = 0; i < n; i++) {
+            Dim extent = m->dim.at[digit[i]].extent;
+            subst[digit[i]].to = i < n - 1 ? dim_mod(ctx, rest, extent) : rest;
+            rest = dim_div(ctx, rest, extent);
         }
     }
     return m->dim.n;

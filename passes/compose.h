@@ -19,6 +19,7 @@ typedef struct Editing {
     Arena *arena;
     Flow *flow;
     Uses uses;
+    bool blocks; /* clean: is it for a machine of blocks of threads? */
 } Editing;
 
 /* Containers that a map or a call writes, once a write; of other items none. */
@@ -61,13 +62,17 @@ bool join_dims(Editing *c, Map *m);
 const Access *map_plain_write(const Map *m);
 /* Is every dim of the written container one dim of the map, over its whole extent? */
 bool writes_whole(const Flow *flow, const Map *m, const Access *to);
-/* The dims that `at` joins to one index, c*outer + inner with c the inner extent; false: it does
- * not. */
+/* The dims that `at` joins to one index, the innermost first: each times the extents of those
+ * before it. Their number; 0: it is no such index. */
+int joined_digits(const Flow *flow, const Map *m, Dim at, int *digit);
+/* The same of two dims. */
 bool joined_dims(const Flow *flow, const Map *m, Dim at, int *outer, int *inner);
-/* The same as writes_whole, or c*d + e of two dims, c the extent of e. */
+/* The same as writes_whole, or with dims that are joined. */
 bool writes_joined(const Flow *flow, const Map *m, const Access *to);
 /* Does every read of the container meet each of its elements once, none outside? */
 bool reads_once(const Map *m, int cont);
+/* The same, where dims may be joined to one index. */
+bool reads_joined(const Flow *flow, const Map *m, int cont);
 /* How many of its values are read there. */
 int reads_of(const Map *m, int cont);
 /* Puts the producer's body in place of the reader's reads of what it writes at `to`. Constraints of

@@ -202,6 +202,7 @@ static int readers_taking(const Editing *e, const Machine *machine, int map, int
                           IntVec *out) {
     const Map *m = e->flow->map.at[map];
     const IntVec *readers = &e->uses.readers[cont];
+    bool joined = !writes_whole(e->flow, m, map_plain_write(m));
     for (int i = 0; i < readers->n; i++) {
         int reader = readers->at[i];
         const Map *r = e->flow->map.at[reader];
@@ -209,7 +210,9 @@ static int readers_taking(const Editing *e, const Machine *machine, int map, int
         for (int k = 0; k < out->n; k++) seen |= out->at[k] == reader;
         if (seen) continue;
         if (e->uses.home[reader] != e->uses.home[map]) return 0;
-        if (!reads_once(r, cont) && !computes_again(e, machine, map, cont)) return 0;
+        if (!(joined ? reads_joined(e->flow, r, cont) : reads_once(r, cont)) &&
+            !computes_again(e, machine, map, cont))
+            return 0;
         if (r->body.val.n + m->body.val.n > BODY_MAX) return 0;
         vec_push(e->arena, out, reader);
     }

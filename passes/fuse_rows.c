@@ -316,6 +316,20 @@ static bool too_few_tasks(const Rows *r) {
     return false;
 }
 
+/* What the last map of a kernel takes longer in tasks that are fewer than cores, on a machine of
+ * blocks of threads, where it had more of them alone. */
+static double idle_seconds(const Rows *r, const Rows *into) {
+    double cores = r->machine->cores, alone = into->tasks < cores ? into->tasks : cores;
+    if (!r->machine->block_threads || r->tasks >= alone) return 0;
+    const Map *m = r->flow->map.at[r->map[r->n - 1]];
+    double bits = dtype_bits(r->flow->cont.at[m->write.at[0].to[0].cont].type);
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ) bits += dtype_bits(m->body.val.at[v].type);
+    double bytes = map_volume(m, fuse_unknown) * bits / 8;
+    return bytes / r->machine->level[r->machine->nlevels - 1].bandwidth *
+           (1 / r->tasks - 1 / alone);
+}
+
 bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const RowsJoin *join) {
     int all[KERNEL_MAPS];
     if (join->g->n + join->into->n > KERNEL_MAPS) return false;
@@ -329,6 +343,7 @@ bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const Row
     Rows into = rows_of(arena, flow, machine, join->into->at, join->into->n);
     double saved = 2 * join->between / machine_bandwidth(machine, join->between);
     double gain = reading_again(&g) + reading_again(&into) + saved - reading_again(&r);
+    if (idle_seconds(&r, &into) > LAUNCH_SECONDS + saved) return false;
     bool cut = r.tasks < g.tasks || r.tasks < into.tasks; /* fewer, larger operands for a task */
     return cut && contracts(&r) ? gain > 0 : gain >= 0;
 }

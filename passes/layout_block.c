@@ -75,11 +75,11 @@ static void seed_terms(const Layouts *l, const Map *m, const Contraction *r, int
         if (r->role[d] == ROLE_K) block_at(l, from->cont, index_of(l, m, from, d), channel);
 }
 
-/* Follows the element-wise maps behind a contraction to what is really stored; and, where lanes run
- * along channels, in front of it. What has no columns of its own (a channel and its window) is a
- * batch of channels, and so are products too short for lanes; longer ones with few columns are not
- * (attention over windows of 49 with heads of 8: lanes along windows took 2.8 times as long on
- * Zen 5, as nothing that the maps hand on stays near). */
+/* Follows the element-wise maps behind a contraction to what is really stored; and in front of it,
+ * where lanes run along channels, or threads copy what windows slide over. What has no columns of
+ * its own (a channel and its window) is a batch of channels, and so are products too short for
+ * lanes; longer ones with few columns are not (attention over windows of 49 with heads of 8: lanes
+ * along windows took 2.8 times as long on Zen 5, as nothing that the maps hand on stays near). */
 static void seed(const Layouts *l, const Map *m, int *channel) {
     Contraction r = map_contraction(l->flow, m);
     if (!r.is) return;
@@ -97,8 +97,9 @@ static void seed(const Layouts *l, const Map *m, int *channel) {
     const Access *to = &m->write.at[0].to[0];
     if (n < 0 || !spatial) return;
     block_at(l, to->cont, index_of(l, m, to, n), channel);
-    bool lanes = !l->env->machine->block_threads;
-    if (lanes && channel[to->cont] >= 0) seed_terms(l, m, &r, channel);
+    bool before = l->env->machine->block_threads ? access_slides(m, &m->body.val.at[r.a].read)
+                                                 : channel[to->cont] >= 0;
+    if (before) seed_terms(l, m, &r, channel);
 }
 
 /* What an instruction could read in groups, were its channels side by side. */

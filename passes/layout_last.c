@@ -42,21 +42,6 @@ static Contraction stepped(const Layouts *l, const Map *m) {
     return r;
 }
 
-/* By container: is it in a region where windows of a product by steps slide over an image that is
- * not the caller's? */
-static bool *find_wanted(const Layouts *l, const int *channel, const int *region) {
-    bool *wanted = NEW_ARRAY(l->arena, bool, l->flow->cont.n + 1);
-    for (int i = 0; i < l->flow->map.n; i++) {
-        const Map *m = l->flow->map.at[i];
-        Contraction r = stepped(l, m);
-        if (!r.is) continue;
-        const Access *a = &m->body.val.at[r.a].read;
-        bool own = channel[a->cont] >= 0 && l->flow->cont.at[a->cont].kind == CONT_TMP;
-        if (own && access_slides(m, a)) wanted[region[a->cont]] = true;
-    }
-    return wanted;
-}
-
 /* The dim of the sum, or of a batch of them (depthwise), that the channels of the image run along,
  * or -1. */
 static int channel_dim(const Map *m, const Contraction *r, Dim channel) {
@@ -65,6 +50,21 @@ static int channel_dim(const Map *m, const Contraction *r, Dim channel) {
             dim_uses(channel, m->dim.at[d].sym))
             return d;
     return -1;
+}
+
+/* The index of the image that lies side by side: as chosen, or as it is where no layout is. */
+static int side_by_side(const Layouts *l, const int *channel, int cont) {
+    const Cont *c = &l->flow->cont.at[cont];
+    return c->layout ? channel[cont] : c->rank - 1;
+}
+
+/* The dim of the map's channels, where these lie side by side in the image that it reads; -1: they
+ * do not. */
+static int channels_read(const Layouts *l, const int *channel, const Map *m, const Contraction *r) {
+    const Access *image = &m->body.val.at[r->a].read;
+    int at = side_by_side(l, channel, image->cont);
+    bool last = l->flow->cont.at[image->cont].layout || access_slides(m, image);
+    return last && at >= 0 ? channel_dim(m, r, image->at[at]) : -1;
 }
 
 /* The index of the weights that runs along dim d, where others come behind it; else -1. */
@@ -79,17 +79,40 @@ static int weights_index(const Layouts *l, const Map *m, const Access *weights, 
     return behind > 1 ? at : -1;
 }
 
+/* Can the weights lie along dim d, too? */
+static bool may_turn(const Layouts *l, const Map *m, const Access *weights, int d) {
+    return weights_index(l, m, weights, d) < 0 ||
+           l->flow->cont.at[weights->cont].kind == CONT_PARAM;
+}
+
+/* By container: is it in a region where windows of a product by steps slide over an image that is
+ * not the caller's, or that a depthwise one makes of an image with channels last (tokens)? */
+static bool *find_wanted(const Layouts *l, const int *channel, const int *region) {
+    bool *wanted = NEW_ARRAY(l->arena, bool, l->flow->cont.n + 1);
+    for (int i = 0; i < l->flow->map.n; i++) {
+        const Map *m = l->flow->map.at[i];
+        Contraction r = stepped(l, m);
+        const Access *a = r.is ? &m->body.val.at[r.a].read : NULL;
+        if (!a || !access_slides(m, a)) continue;
+        const Access *weights = &m->body.val.at[r.b].read;
+        int at = channel[a->cont], made = m->write.at[0].to[0].cont;
+        int d = at >= 0 ? channel_dim(m, &r, a->at[at]) : channels_read(l, channel, m, &r);
+        if (at >= 0 && l->flow->cont.at[a->cont].kind == CONT_TMP)
+            wanted[region[a->cont]] |= may_turn(l, m, weights, d);
+        else if (at < 0 && d >= 0 && r.role[d] == ROLE_BATCH && channel[made] >= 0)
+            wanted[region[made]] = true;
+    }
+    return wanted;
+}
+
 static void turn_weights(Layouts *l, const int *channel) {
     for (int i = 0; i < l->flow->map.n; i++) {
         Map *m = l->flow->map.at[i];
         Contraction r = stepped(l, m);
         if (!r.is) continue;
-        const Access *image = &m->body.val.at[r.a].read;
         Access *weights = &m->body.val.at[r.b].read;
         const Cont *c = &l->flow->cont.at[weights->cont];
-        if (!l->flow->cont.at[image->cont].layout || channel[image->cont] < 0) continue;
-        int d = channel_dim(m, &r, image->at[channel[image->cont]]);
-        int k = weights_index(l, m, weights, d);
+        int k = weights_index(l, m, weights, channels_read(l, channel, m, &r));
         if (k >= 0 && c->kind == CONT_PARAM && !c->layout) layout_turn_weights(l, weights, k);
     }
 }

@@ -159,8 +159,6 @@ typedef struct Product {
     double epilogue; /* operations that make a result of each sum */
 } Product;
 double product_seconds(const Product *p);
-/* Of a kernel more. */
-#define LAUNCH_SECONDS 2e-6
 /* What its operations take at least, all cores having as many. */
 double product_bound(const Product *p);
 /* What the map multiplies, by such a step; false when it is no product of matrices of known size.

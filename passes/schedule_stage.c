@@ -23,7 +23,7 @@ enum {
     REDUCE_MOST = 32,
     REDUCE_LEAST = 4
 };
-enum { TRANSPOSE_LEAST = 16 };
+enum { TRANSPOSE_LEAST = 8 };
 
 typedef struct Tiles {
     Rows *r;
@@ -255,20 +255,27 @@ static void register_lines(const Tiles *t, int pos) {
 /* ---- transposes -------------------------------------------------------------------------------
  */
 
+/* A dim next to the innermost of the results, where a warp has room for two indices of it: groups
+ * of channels; or -1. */
+static int dim_beside(const Tiles *t) {
+    int warp = t->r->s->env->machine->warp;
+    return t->n > 1 && 2 * extent_of(t, t->dims[t->n - 1]) <= warp ? t->dims[t->n - 2] : -1;
+}
+
 /* The dim along which a read goes through memory side by side, when that is not the innermost of
  * the results and the read can be staged; else -1. */
 static int transposed_dim(const Tiles *t, const Val *val) {
     const Flow *flow = t->r->s->flow;
     const Map *m = t->map;
-    int warp = t->r->s->env->machine->warp, inner = t->dims[t->n - 1];
+    int warp = t->r->s->env->machine->warp, inner = t->dims[t->n - 1], beside = dim_beside(t);
+    int64_t columns = extent_of(t, inner) * (beside < 0 ? 1 : extent_of(t, beside));
     if (val->kind != VAL_READ || access_by_value(m, &val->read) || dtype_bits(val->type) < 8 ||
         val->has_else)
         return -1;
     int64_t step = access_stride(flow, m, &val->read, inner, warp);
-    if (step == 0 || step == 1 || step == INT64_MAX || extent_of(t, inner) < TRANSPOSE_LEAST)
-        return -1;
+    if (step == 0 || step == 1 || step == INT64_MAX || columns < TRANSPOSE_LEAST) return -1;
     for (int i = 0; i < t->n - 1; i++)
-        if (access_stride(flow, m, &val->read, t->dims[i], warp) == 1 &&
+        if (t->dims[i] != beside && access_stride(flow, m, &val->read, t->dims[i], warp) == 1 &&
             extent_of(t, t->dims[i]) >= TRANSPOSE_LEAST)
             return t->dims[i];
     return -1;
@@ -297,8 +304,14 @@ bool stage_transposed(Rows *r, const int *dims, int n) {
     bool words = dtype_bits(t.map->body.val.at[read].type) >= 32;
     if (words || extent_of(&t, dims[n - 1]) < side || extent_of(&t, other) < side) side /= 2;
     for (int i = 0; i < n; i++) t.threads[dims[i]] = t.each[dims[i]] = 1;
-    t.threads[dims[n - 1]] = side;
-    t.threads[other] = machine->block_threads / side;
+    int beside = dim_beside(&t);
+    int64_t taken = beside < 0 ? side : extent_of(&t, dims[n - 1]);
+    t.threads[dims[n - 1]] = taken;
+    if (beside >= 0) {
+        t.threads[beside] = threads_for(extent_of(&t, beside), 1, side / taken);
+        taken *= t.threads[beside];
+    }
+    t.threads[other] = threads_for(side, 1, machine->block_threads / taken);
     t.each[other] = side / t.threads[other];
     tile_lines(&t, LINE_BLOCK);
     tile_lines(&t, LINE_THREAD);

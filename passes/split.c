@@ -233,39 +233,38 @@ static int64_t part_size(int64_t extent, int parts) {
     return extent % parts && size >= ROW_PART ? (size + WHOLE - 1) / WHOLE * WHOLE : size;
 }
 
-/* The map sums parts of dim d, and one behind adds them up. */
-static void split_map(Splitting *s, Map *m, int d, int parts, Items *into) {
-    Flow *flow = s->e.flow;
+void split_map(Editing *e, Map *m, const Parting *p, Items *into) {
+    Flow *flow = e->flow;
     Ctx *ctx = flow->ctx;
-    int64_t extent = map_extent(m, d, -1), size = part_size(extent, parts);
-    Dim count = dim_const(ctx, parts);
-    int dims[MAP_DIMS], n = result_dims(m, dims);
+    int64_t extent = map_extent(m, p->dim, -1), size = part_size(extent, p->n);
+    Dim count = dim_const(ctx, p->n), whole = m->dim.at[p->dim].sym;
+    int dims[MAP_DIMS], n = result_dims(m, dims), first = p->last ? 0 : 1, last = p->last ? n : 0;
     const Access to = m->write.at[0].to[0];
     const Combine *combine = m->write.at[0].combine;
     Dim shape[MAP_DIMS], own[MAP_DIMS], at[RANK_MAX];
     DimSubst subst[MAP_DIMS];
-    Map *sum = flow_map(flow, into, internf(ctx, "%s.parts", m->name), m->from);
-    shape[0] = count;
+    Map *sum = flow_map(flow, into, internf(ctx, "%s.%ss", m->name, p->name), m->from);
+    shape[last] = count;
     for (int i = 0; i < n; i++) {
-        shape[i + 1] = m->dim.at[dims[i]].extent;
-        own[i + 1] = map_dim(flow, sum, dim_sym_name(m->dim.at[dims[i]].sym), shape[i + 1]);
-        subst[i] = (DimSubst){m->dim.at[dims[i]].sym, own[i + 1]};
+        const MapDim *dim = &m->dim.at[dims[i]];
+        shape[first + i] = dim->extent;
+        own[first + i] = map_dim(flow, sum, dim_sym_name(dim->sym), dim->extent);
+        subst[i] = (DimSubst){dim->sym, own[first + i]};
     }
-    own[0] = map_dim(flow, sum, "part", count);
-    const char *name = internf(ctx, "%s.part", m->name);
+    own[last] = map_dim(flow, sum, p->name, count);
+    const char *name = internf(ctx, "%s.%s", m->name, p->name);
     int cont = flow_cont(flow, name, CONT_TMP, combine->type[0], shape, n + 1);
     for (int k = 0; k < to.rank; k++) at[k] = dim_subst(ctx, to.at[k], subst, n);
     map_write(flow, sum, to.cont, at, map_read(flow, sum, cont, own), combine);
 
-    Dim part = map_dim(flow, m, "part", count);
+    Dim part = map_dim(flow, m, p->name, count);
     Dim *place = NEW_ARRAY(flow->arena, Dim, n + 1);
-    place[0] = part;
-    for (int i = 0; i < n; i++) place[i + 1] = m->dim.at[dims[i]].sym;
-    DimSubst in_part = {m->dim.at[d].sym,
-                        dim_add(ctx, dim_mulc(ctx, part, size), m->dim.at[d].sym)};
-    m->dim.at[d].extent = dim_const(ctx, size);
-    map_rewrite(&s->e, m, &in_part, 1, NULL, NULL);
-    if (size * parts > extent)
+    place[last] = part;
+    for (int i = 0; i < n; i++) place[first + i] = m->dim.at[dims[i]].sym;
+    DimSubst in_part = {whole, dim_add(ctx, dim_mulc(ctx, part, size), whole)};
+    m->dim.at[p->dim].extent = dim_const(ctx, size);
+    map_rewrite(e, m, &in_part, 1, NULL, NULL);
+    if (size * p->n > extent)
         vec_push(flow->arena, &m->cons, dim_sub(ctx, dim_const(ctx, extent - 1), in_part.to));
     m->write.at[0].to = arena_copy(flow->arena, &(Access){cont, n + 1, place}, sizeof(Access));
 }
@@ -282,12 +281,13 @@ static void weigh_item(void *user, Item it, const Items *home, Items *out) {
 static void split_item(void *user, Item it, const Items *home, Items *out) {
     (void)home;
     Splitting *s = user;
-    int dim = -1;
     vec_push(s->e.flow->arena, out, it);
-    int parts = it.kind == ITEM_MAP ? choose_parts(s, it.map, &dim) : 1;
-    if (parts > 1) split_map(s, s->e.flow->map.at[it.map], dim, parts, out);
-    if (it.kind == ITEM_MAP && s->env->machine->block_threads)
-        split_run(&s->e, s->env, s->e.flow->map.at[it.map], out);
+    if (it.kind != ITEM_MAP) return;
+    Map *m = s->e.flow->map.at[it.map];
+    Parting p = {.name = "part"};
+    if (!split_channels(&s->e, s->env, m, out)) p.n = choose_parts(s, it.map, &p.dim);
+    if (p.n > 1) split_map(&s->e, m, &p, out);
+    if (s->env->machine->block_threads) split_run(&s->e, s->env, m, out);
 }
 
 /* Products in two pieces, each once. */

@@ -10,6 +10,21 @@
 /* Dims of a map's results in the order of their container's indices; how many. */
 int result_dims(const Map *m, int *dims);
 
+/* Indices of dim `dim` of a reduction in n parts, each to a place of its own: the last index of
+ * what they leave, or the first. */
+typedef struct Parting {
+    int dim, n;
+    bool last;
+    const char *name; /* of the index */
+} Parting;
+
+/* The map reduces parts, and one behind, appended to `into`, puts them together. */
+void split_map(Editing *e, Map *m, const Parting *p, Items *into);
+
+/* split_channels.c: a reduction over channels of groups goes channel by channel, and a map behind
+ * it, appended to `into`, puts these together; false: it stays whole. */
+bool split_channels(Editing *e, const PassEnv *env, Map *m, Items *into);
+
 /* split_weigh.c: cuts the keys of few rows that weigh values by them, the last of whose maps is
  * `last`, and appends the new maps; false: it is none, or stays whole. What the old ones write is
  * dropped, so uses are to be counted anew. */

@@ -264,7 +264,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--agree", action="store_true")
     parser.add_argument("--kernels", type=pathlib.Path)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     root, good, torch = options.folder, True, None
     sys.path.append(str(root / "zoo"))
     names = options.names or sorted(p.name for p in (root / "models").iterdir())
