@@ -175,6 +175,16 @@ static bool in_parts(const Fusing *f, const Group *g, int adder) {
            parts_adder(f->flow, f->readers, g->map.at[0], part) == adder;
 }
 
+/* Do the product's rows share an operand, and does the reader take several of its results for each
+ * of its own (the gates of a cell)? A block of threads would make these for one row alone, and
+ * fetch the operand for each of many rows again. */
+static bool takes_rows_apart(const Fusing *f, const Map *product, const Map *reader, int cont) {
+    enum { FEW_ROWS = 8 };
+    Contraction r = map_contraction(f->flow, product);
+    return f->env->machine->block_threads && reads_of(reader, cont) > 1 && r.is &&
+           contraction_usual(f->flow, product, &r, ROLE_M) > FEW_ROWS;
+}
+
 /* An element-wise map behind a product; one whose indices run in order would keep tiles waiting. */
 static bool epilogue(const Fusing *f, const Group *g, const Group *into, int cont) {
     const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
@@ -184,7 +194,7 @@ static bool epilogue(const Fusing *f, const Group *g, const Group *into, int con
     bool added = g->map.n == 2 && in_parts(f, g, g->map.at[1]);
     if (!added && (!ends_in_reduction(f, g) || !wants_tiles(f->flow, p))) return false;
     const Write *w = &p->write.at[0];
-    if (w->n != 1 || w->combine->nstate != 1) return false;
+    if (w->n != 1 || w->combine->nstate != 1 || takes_rows_apart(f, p, c, cont)) return false;
     return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
 }
 

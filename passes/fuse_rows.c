@@ -330,6 +330,24 @@ static double idle_seconds(const Rows *r, const Rows *into) {
            (1 / r->tasks - 1 / alone);
 }
 
+/* Would a block of threads have a row of less than a warp's elements, of which one map hands on
+ * several to the next? Many such blocks take longer than threads that make an element each, map by
+ * map. */
+static bool too_short_rows(const Rows *r) {
+    bool several = false;
+    double longest = 0;
+    if (!r->machine->block_threads || r->tasks < r->machine->cores) return false;
+    for (int p = 0; p < r->n; p++) {
+        const Map *m = r->flow->map.at[r->map[p]];
+        bool is_outer[MAP_DIMS];
+        outer_dims(r, p, is_outer);
+        for (int d = 0; d < m->dim.n; d++)
+            several |= !is_outer[d] && !map_reduces(m, d) && map_extent(m, d, fuse_unknown) > 1;
+        longest = fmax(longest, map_volume(m, fuse_unknown) / r->tasks);
+    }
+    return several && longest < r->machine->warp;
+}
+
 bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const RowsJoin *join) {
     int all[KERNEL_MAPS];
     if (join->g->n + join->into->n > KERNEL_MAPS) return false;
@@ -337,7 +355,7 @@ bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const Row
     for (int i = 0; i < join->into->n; i++) all[join->g->n + i] = join->into->at[i];
     Rows r = rows_of(arena, flow, machine, all, join->g->n + join->into->n);
     if (!may_run_in_rows(&r)) return false;
-    if (too_few_tasks(&r)) return false;
+    if (too_few_tasks(&r) || too_short_rows(&r)) return false;
     if (handed_on(&r) > (double)row_budget(machine)) return false;
     Rows g = rows_of(arena, flow, machine, join->g->at, join->g->n);
     Rows into = rows_of(arena, flow, machine, join->into->at, join->into->n);
