@@ -105,6 +105,31 @@ static bool *find_wanted(const Layouts *l, const int *channel, const int *region
     return wanted;
 }
 
+/* Does the map reduce the channels of what it reads, and nothing else of it (norms of tokens)? Long
+ * rows of them are a warp's work, or a block's. */
+static bool reduces_channels(const Layouts *l, const Map *m, const Access *a, int k) {
+    int d = access_dim(m, a, k);
+    if (d < 0 || !map_reduces(m, d) || map_extent(m, d, 0) < 2 * l->env->machine->warp)
+        return false;
+    for (int other = 0; other < m->dim.n; other++)
+        if (other != d && map_reduces(m, other) && map_extent(m, other, 2) > 1) return false;
+    return true;
+}
+
+/* And where such norms read what products by steps make. */
+static void want_rows(const Layouts *l, const int *channel, const int *region, bool *wanted) {
+    for (int i = 0; i < l->flow->map.n; i++) {
+        const Map *m = l->flow->map.at[i];
+        if (!map_is_reduction(m) || stepped(l, m).is) continue;
+        for (int v = 0; v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            if (val->kind == VAL_READ && channel[val->read.cont] >= 0 &&
+                reduces_channels(l, m, &val->read, channel[val->read.cont]))
+                wanted[region[val->read.cont]] = true;
+        }
+    }
+}
+
 static void turn_weights(Layouts *l, const int *channel) {
     for (int i = 0; i < l->flow->map.n; i++) {
         Map *m = l->flow->map.at[i];
@@ -122,7 +147,8 @@ void layout_last(Layouts *l) {
     l->lanes = PIECE_BYTES / HALF_BYTES;
     layouts_survey(l);
     const int *channel = layout_channels(l), *region = layout_regions(l, channel);
-    const bool *wanted = find_wanted(l, channel, region);
+    bool *wanted = find_wanted(l, channel, region);
+    want_rows(l, channel, region, wanted);
     for (int k = 0; k < l->flow->cont.n; k++) {
         Cont *c = &l->flow->cont.at[k];
         if (channel[k] < 0 || c->kind != CONT_TMP || !wanted[region[k]]) continue;

@@ -264,6 +264,31 @@ static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, cons
     vec_push(lo->arena, &s->store, ((Store){*to, val}));
 }
 
+/* Of a block of the reduction. */
+static int64_t copied_depth(const Warps *w) {
+    return w->there ? w->there : w->plan->reduced.block;
+}
+
+void warps_clear(Warps *w, const Operand *o, Stmts *into) {
+    Lowering *lo = w->lo;
+    int64_t depth = copied_depth(w), left = w->plan->reduced.block - depth, side = o->side->block;
+    int64_t count = o->slots * side * left, steps = (count + w->nthreads - 1) / w->nthreads;
+    if (!left) return;
+    int mark = lo->env.n;
+    Dim e =
+        sum(w, times(w, warps_open(w, "e", warps_const(w, steps), LOOP_SEQ, &into), w->nthreads),
+            w->number);
+    into = when(w, dim_sub(lo->ctx, warps_const(w, count - 1), e), into);
+    Dim row = dim_div(lo->ctx, e, warps_const(w, left)), sides = warps_const(w, side);
+    Dim reduced = dim_addc(lo->ctx, dim_mod(lo->ctx, e, warps_const(w, left)), depth);
+    Access to =
+        warps_shared(w, o, dim_div(lo->ctx, row, sides), dim_mod(lo->ctx, row, sides), reduced);
+    Stmt *s = nest_body(lo->nest, into);
+    vec_push(lo->arena, &s->store, ((Store){to, body_bits(&s->code, o->type, 0)}));
+    s->from = w->plan->map->from;
+    lo->env.n = mark;
+}
+
 void warps_fragment(Warps *w, Operand *o, Stmts *into) {
     Nest *nest = w->lo->nest;
     const char *name = w->lo->flow->cont.at[o->read->read.cont].name;
@@ -278,7 +303,7 @@ void warps_fetch(Warps *w, const Operand *o, Stmts *into) {
     Lowering *lo = w->lo;
     const WarpStep *step = w->step;
     int mark = lo->env.n;
-    Dim parts = warps_const(w, w->plan->reduced.block / GROUP), two = warps_const(w, 2);
+    Dim parts = warps_const(w, copied_depth(w) / GROUP), two = warps_const(w, 2);
     Dim m = warps_open(w, "m", warps_const(w, o->side->warp / step->rows), LOOP_UNROLL, &into);
     Dim h = warps_open(w, "h", warps_const(w, warps_halves(step)), LOOP_UNROLL, &into);
     Dim row = warps_row(w, m, h);
@@ -299,7 +324,7 @@ void warps_fetch(Warps *w, const Operand *o, Stmts *into) {
 /* A block of the reduction to a slot: neighbouring threads take neighbours in memory. */
 void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     Lowering *lo = w->lo;
-    int64_t depth = w->plan->reduced.block, side = o->side->block;
+    int64_t depth = copied_depth(w), side = o->side->block;
     int64_t chunks = (o->along ? depth : side) / o->lanes,
             count = chunks * (o->along ? side : depth);
     int64_t steps = (count + w->nthreads - 1) / w->nthreads;
@@ -326,7 +351,8 @@ void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     }
     Dim own = o->along ? outer : inner, reduced = o->along ? inner : outer;
     Access to = warps_shared(w, o, slot, own, reduced);
-    copy_element(w, o, sum(w, o->first, own), sum(w, times(w, block, depth), reduced), &to, into);
+    copy_element(w, o, sum(w, o->first, own),
+                 sum(w, times(w, block, w->plan->reduced.block), reduced), &to, into);
     lo->env.n = mark;
 }
 

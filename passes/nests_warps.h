@@ -35,6 +35,7 @@ typedef struct Warps {
     Dim own_row, own_column;      /* their tile in a round */
     Dim turn;                     /* their round, and its place in the environment */
     int turn_range;
+    int64_t there; /* terms of the only block of a reduction, which goes on with zeros; else 0 */
     int nthreads;
     int acc;   /* what steps add to */
     int total; /* where steps are coarse, what that is added to after each block of the reduction:
@@ -86,6 +87,8 @@ Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim re
 Access warps_memory(const Warps *w, const Operand *o, Dim side, Dim reduced);
 /* nests_box.c: is what a slot gets a box of the container (COPY_BOX)? */
 bool warps_box(Warps *w, const Operand *o);
+/* Makes zeros of what every slot has beyond what is there. */
+void warps_clear(Warps *w, const Operand *o, Stmts *into);
 /* Copies a block of the reduction to a slot; `fill`: as a box, if it is one. */
 void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
 void warps_fill(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);

@@ -550,6 +550,7 @@ void lower_weighing(Lowering *lo) {
             lo->kernel->name);
     g.scores = open_product(&g, 0, g.is.q, g.is.k);
     g.values = open_product(&g, g.is.root, g.is.p, g.is.v);
+    g.scores.there = map_extent(g.scores.plan->map, g.is.depth, 0);
     bind_containers(&g);
     find_factor(&g);
     open_blocks(&g, &into);
@@ -566,6 +567,7 @@ void lower_weighing(Lowering *lo) {
     g.off = row_register(&g, "off", false, F32, 0, into);
     g.sum = row_register(&g, "sum", true, F32, 0, into);
     warps_sums(v, into);
+    warps_clear(w, &w->b, into);
     Dim zero = warps_const(w, 0);
     if (w->a.fragment)
         warps_fetch(w, &w->a, into);

@@ -154,6 +154,14 @@ static bool group_tile(const Operands *o, const Machine *m, const Weighing *w, W
     return true;
 }
 
+/* Terms of a score as steps take them: they go on with zeros where pieces of eight end within a
+ * step. */
+static int64_t depth_of_steps(const WarpStep *step, int64_t depth) {
+    enum { PIECE = 8 };
+    return step && depth % PIECE == 0 ? (depth + step->depth - 1) / step->depth * step->depth
+                                      : depth;
+}
+
 bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, const Weighing *w,
                    WeighTile *t) {
     enum { PLAIN_DEPTH = 4, PLAIN_COLUMNS = 8 };
@@ -165,7 +173,7 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
     DType weights = weighing_type(flow, maps, w);
     *t = (WeighTile){.scores = step_for(machine, o.q->type, o.k->type, false),
                      .values = step_for(machine, weights, o.v->type, false)};
-    t->depth = map_extent(o.scores, w->depth, 0);
+    t->depth = depth_of_steps(t->scores, map_extent(o.scores, w->depth, 0));
     t->columns = map_extent(o.root, w->column, 0);
     if (t->depth < 1 || t->depth > DEPTH_MOST || t->columns < 1 || t->columns > COLUMNS_MOST ||
         t->depth % (t->scores ? t->scores->depth : PLAIN_DEPTH) || t->columns % PLAIN_COLUMNS)
