@@ -11,7 +11,7 @@
 
 /* Parts of a group at most; neighbours that a block takes; blocks for each core; elements of a part
  * at least. */
-enum { CHANNELS_MOST = 32, NEIGHBOURS = 32, CORE_BLOCKS = 4, PART_LEAST = 64 };
+enum { CHANNELS_MOST = 32, NEIGHBOURS = 32, CORE_BLOCKS = 4, PART_LEAST = 64, PLACES_LEAST = 16 };
 
 /* The reduced dim that an index of a read joins with one of the results; -1: there is none. */
 static int channel_dim(const Flow *flow, const Map *m) {
@@ -25,6 +25,23 @@ static int channel_dim(const Flow *flow, const Map *m) {
                 return inner;
     }
     return -1;
+}
+
+/* Does every read that is reduced know the channels, and each other reduced dim as an index of its
+ * own? Else it is a product, or a pool. How many places there are, then, else 0. */
+static double places_of(const Map *m, int channel) {
+    double places = 1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (!map_reduces(m, d) || d == channel) continue;
+        places *= (double)map_extent(m, d, 1);
+        for (int v = 0; v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            if (val->kind != VAL_READ || !access_reduced(m, &val->read)) continue;
+            if (access_plain(m, &val->read, d) < 0 || !access_uses(m, &val->read, channel))
+                return 0;
+        }
+    }
+    return places;
 }
 
 static bool is_plain(const Map *m) {
@@ -59,7 +76,7 @@ bool split_channels(Editing *e, const PassEnv *env, Map *m, Items *into) {
     if (!env->machine->block_threads || !is_plain(m)) return false;
     int dim = channel_dim(e->flow, m);
     int64_t channels = dim < 0 ? -1 : map_extent(m, dim, -1);
-    if (channels < 2 || parts_of(channels) < 2) return false;
+    if (channels < 2 || parts_of(channels) < 2 || places_of(m, dim) < PLACES_LEAST) return false;
     const char *name = internf(e->flow->ctx, "%s.channels", m->name);
     if (!recipe_decide(env, "split", name, words, true)) return false;
     Items channel = {0};
