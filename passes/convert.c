@@ -18,6 +18,7 @@ typedef struct Converting {
     DType half;
     Conversions copies;
     How *how;     /* by container */
+    bool *many;   /* by container: a state of many rows */
     int *to;      /* by container: its copy, of constants and of the operands at hand; or -1 */
     bool operand; /* is what is rewritten a contraction? */
     int known;    /* how many containers there were */
@@ -35,12 +36,15 @@ static bool multiplies(const Flow *flow, const Map *m, int operand[2]) {
     return spreads;
 }
 
-/* States of a recurrence stay: they are sums. What regions and calls hold keeps its type; a copy of
- * it serves all contractions of a list where nothing is written in between. */
+/* What regions and calls hold keeps its type; a copy of it serves all contractions of a list where
+ * nothing is written in between. States of a recurrence stay: they are sums. Where blocks of
+ * threads multiply many rows of one, which they do by steps, it is written in halves, too. */
 static How how_of(const Converting *c, int cont) {
     const Cont *x = &c->e.flow->cont.at[cont];
     bool held = c->e.uses.held[cont], constant = x->kind == CONT_PARAM || x->kind == CONT_LITERAL;
-    if (x->type != F32 || x->kind == CONT_STATE) return STAYS;
+    if (x->type != F32) return STAYS;
+    if (x->kind == CONT_STATE)
+        return c->many[cont] && converted_written(&c->e, cont) ? BESIDE : STAYS;
     if (constant && !held) return CONSTANT;
     bool plain = x->kind == CONT_TMP && !held;
     for (int i = 0; i < c->e.uses.writers[cont].n; i++) {
@@ -67,6 +71,12 @@ static How decide(const Converting *c, const PassEnv *env, int cont) {
     return how;
 }
 
+static bool has_many_rows(const Flow *flow, const Map *m) {
+    enum { MANY_ROWS = 8 };
+    Contraction r = map_contraction(flow, m);
+    return contraction_usual(flow, m, &r, ROLE_M) > MANY_ROWS;
+}
+
 static void choose(Converting *c, const PassEnv *env) {
     const Flow *flow = c->e.flow;
     int operand[2];
@@ -75,6 +85,7 @@ static void choose(Converting *c, const PassEnv *env) {
         const Map *m = flow->map.at[i];
         for (int k = 0; multiplies(flow, m, operand) && k < 2; k++) {
             int cont = m->body.val.at[operand[k]].read.cont;
+            c->many[cont] |= env->machine->block_threads && has_many_rows(flow, m);
             if (!seen[cont]) c->how[cont] = decide(c, env, cont);
             seen[cont] = true;
         }
@@ -147,7 +158,9 @@ static void round_writes(const Converting *c, Map *m) {
 }
 
 static int copy_beside(Converting *c, int cont, const Items *items, Items *out) {
-    bool given = c->e.flow->cont.at[cont].kind == CONT_IN;
+    ContKind kind = c->e.flow->cont.at[cont].kind;
+    if (kind == CONT_STATE) return converted_state(&c->e, &c->copies, cont, c->half);
+    bool given = kind == CONT_IN;
     return converted_copy(&c->e, &c->copies, cont, c->half, given ? NULL : items,
                           given ? &c->front : out);
 }
@@ -178,6 +191,7 @@ Flow *pass_convert(Arena *arena, const Flow *flow, const PassEnv *env) {
     Items *body = &c.e.flow->body;
     c.how = NEW_ARRAY(arena, How, c.known + 1);
     c.to = NEW_ARRAY(arena, int, c.known + 1);
+    c.many = NEW_ARRAY(arena, bool, c.known + 1);
     uses_count(&c.e);
     choose(&c, env);
     choose_biases(&c, env);

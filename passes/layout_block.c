@@ -10,6 +10,7 @@
  * groups want the channels of what they read blocked. */
 #include <math.h>
 
+#include "passes/compose.h"
 #include "passes/dot.h"
 #include "passes/layout.h"
 #include "passes/near.h"
@@ -100,6 +101,24 @@ static void seed(const Layouts *l, const Map *m, int *channel) {
     bool before = l->env->machine->block_threads ? access_slides(m, &m->body.val.at[r.a].read)
                                                  : channel[to->cont] >= 0;
     if (before) seed_terms(l, m, &r, channel);
+}
+
+/* The channels of groups of few on a machine of blocks of threads: those of all groups are one
+ * index of the image that a product reads and of the one that it makes. */
+static void seed_few(const Layouts *l, const Map *m, int *channel) {
+    Contraction r = map_contraction(l->flow, m);
+    if (!r.is || !l->env->machine->block_threads) return;
+    const Access *sides[] = {&m->body.val.at[r.a].read, &m->write.at[0].to[0]};
+    DimRole own[] = {ROLE_K, ROLE_N};
+    if (!access_slides(m, sides[0])) return;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < sides[i]->rank; k++) {
+            int group, one;
+            if (joined_dims(l->flow, m, sides[i]->at[k], &group, &one) &&
+                r.role[group] == ROLE_BATCH && r.role[one] == own[i] &&
+                map_extent(m, one, l->lanes) < l->lanes)
+                block_at(l, sides[i]->cont, k, channel);
+        }
 }
 
 /* What an instruction could read in groups, were its channels side by side. */
@@ -211,6 +230,7 @@ int *layout_channels(Layouts *l) {
     for (int c = 0; c < n; c++) channel[c] = -1;
     for (int m = 0; m < l->flow->map.n; m++) {
         seed(l, l->flow->map.at[m], channel);
+        seed_few(l, l->flow->map.at[m], channel);
         seed_groups(l, l->flow->map.at[m], channel);
         seed_tiles(l, l->flow->map.at[m], channel);
     }
