@@ -316,18 +316,25 @@ static bool too_few_tasks(const Rows *r) {
     return false;
 }
 
+static double usual_tasks(const Rows *r) {
+    const Map *root = r->flow->map.at[r->map[r->n - 1]];
+    double tasks = 1;
+    for (int d = 0; d < root->dim.n; d++)
+        if (r->outer[d]) tasks *= (double)map_usual(r->flow, root, d);
+    return tasks;
+}
+
 /* What the last map of a kernel takes longer in tasks that are fewer than cores, on a machine of
  * blocks of threads, where it had more of them alone. */
 static double idle_seconds(const Rows *r, const Rows *into) {
-    double cores = r->machine->cores, alone = into->tasks < cores ? into->tasks : cores;
-    if (!r->machine->block_threads || r->tasks >= alone) return 0;
+    double tasks = usual_tasks(r), alone = fmin(usual_tasks(into), r->machine->cores);
+    if (!r->machine->block_threads || tasks >= alone) return 0;
     const Map *m = r->flow->map.at[r->map[r->n - 1]];
     double bits = dtype_bits(r->flow->cont.at[m->write.at[0].to[0].cont].type);
     for (int v = 0; v < m->body.val.n; v++)
         if (m->body.val.at[v].kind == VAL_READ) bits += dtype_bits(m->body.val.at[v].type);
-    double bytes = map_volume(m, fuse_unknown) * bits / 8;
-    return bytes / r->machine->level[r->machine->nlevels - 1].bandwidth *
-           (1 / r->tasks - 1 / alone);
+    double bytes = map_usual_volume(r->flow, m) * bits / 8;
+    return bytes / r->machine->level[r->machine->nlevels - 1].bandwidth * (1 / tasks - 1 / alone);
 }
 
 /* Would a block of threads have a row of less than a warp's elements, of which one map hands on

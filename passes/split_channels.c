@@ -28,12 +28,12 @@ static int channel_dim(const Flow *flow, const Map *m) {
 }
 
 /* Does every read that is reduced know the channels, and each other reduced dim as an index of its
- * own? Else it is a product, or a pool. How many places there are, then, else 0. */
-static double places_of(const Map *m, int channel) {
+ * own? Else it is a product, or a pool. How many places there usually are, then, else 0. */
+static double places_of(const Flow *flow, const Map *m, int channel) {
     double places = 1;
     for (int d = 0; d < m->dim.n; d++) {
         if (!map_reduces(m, d) || d == channel) continue;
-        places *= (double)map_extent(m, d, 1);
+        places *= (double)map_usual(flow, m, d);
         for (int v = 0; v < m->body.val.n; v++) {
             const Val *val = &m->body.val.at[v];
             if (val->kind != VAL_READ || !access_reduced(m, &val->read)) continue;
@@ -76,7 +76,8 @@ bool split_channels(Editing *e, const PassEnv *env, Map *m, Items *into) {
     if (!env->machine->block_threads || !is_plain(m)) return false;
     int dim = channel_dim(e->flow, m);
     int64_t channels = dim < 0 ? -1 : map_extent(m, dim, -1);
-    if (channels < 2 || parts_of(channels) < 2 || places_of(m, dim) < PLACES_LEAST) return false;
+    if (channels < 2 || parts_of(channels) < 2 || places_of(e->flow, m, dim) < PLACES_LEAST)
+        return false;
     const char *name = internf(e->flow->ctx, "%s.channels", m->name);
     if (!recipe_decide(env, "split", name, words, true)) return false;
     Items channel = {0};
