@@ -344,7 +344,7 @@ static int producer_dims(const Compose *p, const Access *read, DimSubst *subst) 
         for (int i = 0; i < n; i++) {
             Dim extent = m->dim.at[digit[i]].extent;
             subst[digit[i]].to = i < n - 1 ? dim_mod(ctx, rest, extent) : rest;
-            rest = dim_div(ctx, rest, extent);
+            if (i < n - 1) rest = dim_div(ctx, rest, extent);
         }
     }
     return m->dim.n;
