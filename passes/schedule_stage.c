@@ -47,6 +47,18 @@ static DimRole role_of(const Tiles *t, int d) {
 /* ---- shape ------------------------------------------------------------------------------------
  */
 
+/* Does a map of the kernel write the container (another part of it)? Copies go on beyond what is
+ * read, where another block may write. */
+static bool written_here(const Rows *r, int cont) {
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        const Map *m = r->s->flow->map.at[r->kernel->map.at[p]];
+        for (int w = 0; w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++)
+                if (m->write.at[w].to[k].cont == cont) return true;
+    }
+    return false;
+}
+
 /* Every read can be staged: of a container of its own, at affine indices, with a constant outside.
  */
 static bool can_stage(const Tiles *t) {
@@ -57,6 +69,7 @@ static bool can_stage(const Tiles *t) {
         const Val *val = &m->body.val.at[v];
         if (val->kind != VAL_READ) continue;
         if (access_by_value(m, &val->read) || dtype_bits(val->type) < 8) return false;
+        if (written_here(t->r, val->read.cont)) return false;
         if (val->has_else && m->body.val.at[val->arg[0]].kind != VAL_CONST) return false;
         for (int w = 0; w < v; w++)
             if (m->body.val.at[w].kind == VAL_READ && m->body.val.at[w].read.cont == val->read.cont)
