@@ -7,7 +7,8 @@
  * (o, r, s, c), so that a piece is channels of one place, inside the image or outside as a whole.
  * So are the weights of a depthwise one, which threads take by channels.
  * The choice spreads as blocks of channels do (layout_block.c), over regions that hold at least one
- * image which windows of such a product slide over. */
+ * image which windows of such a product slide over; which a depthwise one makes of tokens, whose
+ * channels lie so already; or which a norm reads token by token. */
 #include "passes/layout.h"
 #include "passes/schedule.h"
 

@@ -10,7 +10,8 @@
  * container included.
  *
  * Element-wise maps that read across what they write (transposes) are cut into square tiles, so
- * that a block can fetch what it reads in the order of memory. */
+ * that a block can fetch what it reads in the order of memory; where the innermost dim is short,
+ * the next one belongs to their side. */
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;

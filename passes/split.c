@@ -13,6 +13,8 @@
  * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h); of few
  * rows they go by parts of the keys (split_weigh.c).
  *
+ * Sums over groups of channels go channel by channel (split_channels.c).
+ *
  * Products that no step of warps takes (f64) and other reductions of much to little (the mean of a
  * tensor, sums down a few columns) go the same way, where their results make fewer blocks than
  * there are cores. A machine of threads takes long rows in parts, one or few of which would keep
