@@ -250,9 +250,9 @@ int joined_digits(const Flow *flow, const Map *m, Dim at, int *digit) {
     int n = 0;
     for (int d = 0; d < m->dim.n; d++) {
         const MapDim *dim = &m->dim.at[d];
+        if (dim_is(dim->extent, 1) || !dim_uses(rest, dim->sym)) continue;
         Dim left = dim_sub(ctx, rest, dim_mul(ctx, step, dim->sym));
-        if (dim_is(dim->extent, 1) || !dim_uses(rest, dim->sym) || dim_uses(left, dim->sym))
-            continue;
+        if (dim_uses(left, dim->sym)) continue;
         digit[n++] = d, rest = left, step = dim_mul(ctx, step, dim->extent), d = -1;
     }
     return dim_is(rest, 0) ? n : 0;

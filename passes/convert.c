@@ -18,7 +18,6 @@ typedef struct Converting {
     DType half;
     Conversions copies;
     How *how;     /* by container */
-    bool *many;   /* by container: a state of many rows */
     int *to;      /* by container: its copy, of constants and of the operands at hand; or -1 */
     bool operand; /* is what is rewritten a contraction? */
     int known;    /* how many containers there were */
@@ -36,15 +35,12 @@ static bool multiplies(const Flow *flow, const Map *m, int operand[2]) {
     return spreads;
 }
 
-/* What regions and calls hold keeps its type; a copy of it serves all contractions of a list where
- * nothing is written in between. States of a recurrence stay: they are sums. Where blocks of
- * threads multiply many rows of one, which they do by steps, it is written in halves, too. */
+/* States of a recurrence stay: they are sums. What regions and calls hold keeps its type; a copy of
+ * it serves all contractions of a list where nothing is written in between. */
 static How how_of(const Converting *c, int cont) {
     const Cont *x = &c->e.flow->cont.at[cont];
     bool held = c->e.uses.held[cont], constant = x->kind == CONT_PARAM || x->kind == CONT_LITERAL;
-    if (x->type != F32) return STAYS;
-    if (x->kind == CONT_STATE)
-        return c->many[cont] && converted_written(&c->e, cont) ? BESIDE : STAYS;
+    if (x->type != F32 || x->kind == CONT_STATE) return STAYS;
     if (constant && !held) return CONSTANT;
     bool plain = x->kind == CONT_TMP && !held;
     for (int i = 0; i < c->e.uses.writers[cont].n; i++) {
@@ -55,26 +51,29 @@ static How how_of(const Converting *c, int cont) {
     return c->e.uses.writers[cont].n <= 1 ? BESIDE : STAYS;
 }
 
+/* The same of what contraction m reads: a state of which blocks of threads multiply many rows,
+ * which they do by steps, is written in halves, too. */
+static How how_read(const Converting *c, const Machine *machine, const Map *m, int cont) {
+    enum { MANY_ROWS = 8 };
+    Contraction r = map_contraction(c->e.flow, m);
+    bool many = contraction_usual(c->e.flow, m, &r, ROLE_M) > MANY_ROWS;
+    if (!machine->block_threads || !many || !converted_written(&c->e, cont)) return how_of(c, cont);
+    return c->e.flow->cont.at[cont].type == F32 ? BESIDE : STAYS;
+}
+
 /* As chosen, and told. */
-static How decide(const Converting *c, const PassEnv *env, int cont) {
+static How decide(const Converting *c, const PassEnv *env, int cont, How how) {
     static const char *const what[] = {[IN_PLACE] = "stored",
                                        [CONSTANT] = "stored, constant",
                                        [BESIDE] = "a copy of it for products"};
     const char *half = dtype_name(c->half), *words[] = {"f32", half, NULL};
     const Cont *x = &c->e.flow->cont.at[cont];
-    How how = how_of(c, cont);
     if (how == STAYS || !recipe_decide(env, "convert", x->name, words, 1)) return STAYS;
     Type type = {.kind = TYPE_TENSOR, .dtype = F32, .rank = x->rank, .shape = x->shape};
     if (env->converted)
         text_printf(env->converted, "%s %s %s: %s\n", half, x->name,
                     type_str(c->e.flow->ctx, &type), what[how]);
     return how;
-}
-
-static bool has_many_rows(const Flow *flow, const Map *m) {
-    enum { MANY_ROWS = 8 };
-    Contraction r = map_contraction(flow, m);
-    return contraction_usual(flow, m, &r, ROLE_M) > MANY_ROWS;
 }
 
 static void choose(Converting *c, const PassEnv *env) {
@@ -85,8 +84,8 @@ static void choose(Converting *c, const PassEnv *env) {
         const Map *m = flow->map.at[i];
         for (int k = 0; multiplies(flow, m, operand) && k < 2; k++) {
             int cont = m->body.val.at[operand[k]].read.cont;
-            c->many[cont] |= env->machine->block_threads && has_many_rows(flow, m);
-            if (!seen[cont]) c->how[cont] = decide(c, env, cont);
+            if (!seen[cont])
+                c->how[cont] = decide(c, env, cont, how_read(c, env->machine, m, cont));
             seen[cont] = true;
         }
     }
@@ -133,7 +132,7 @@ static void choose_biases(Converting *c, const PassEnv *env) {
         for (int v = 0; v < m->body.val.n; v++) {
             int bias, results = added_to(c, m, &m->body.val.at[v], &bias);
             if (results >= 0 && c->how[bias] == STAYS && ends_in_halves(c, results))
-                c->how[bias] = decide(c, env, bias);
+                c->how[bias] = decide(c, env, bias, how_of(c, bias));
         }
     }
 }
@@ -191,7 +190,6 @@ Flow *pass_convert(Arena *arena, const Flow *flow, const PassEnv *env) {
     Items *body = &c.e.flow->body;
     c.how = NEW_ARRAY(arena, How, c.known + 1);
     c.to = NEW_ARRAY(arena, int, c.known + 1);
-    c.many = NEW_ARRAY(arena, bool, c.known + 1);
     uses_count(&c.e);
     choose(&c, env);
     choose_biases(&c, env);

@@ -51,12 +51,8 @@ static DimRole role_of(const Tiles *t, int d) {
 /* Does a map of the kernel write the container (another part of it)? Copies go on beyond what is
  * read, where another block may write. */
 static bool written_here(const Rows *r, int cont) {
-    for (int p = 0; p < r->kernel->map.n; p++) {
-        const Map *m = r->s->flow->map.at[r->kernel->map.at[p]];
-        for (int w = 0; w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++)
-                if (m->write.at[w].to[k].cont == cont) return true;
-    }
+    for (int p = 0; p < r->kernel->map.n; p++)
+        if (map_writes(r->s->flow->map.at[r->kernel->map.at[p]], cont)) return true;
     return false;
 }
 

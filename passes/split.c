@@ -115,12 +115,17 @@ static bool side_by_side(const Splitting *s, const Map *m, int d) {
     return false;
 }
 
+bool plain_reduction(const Map *m) {
+    if (m->write.n != 1 || m->write.at[0].n != 1 || !map_is_reduction(m)) return false;
+    return !m->cons.n && !has_seq(m) && m->write.at[0].combine->simple != PRIM_NONE;
+}
+
 /* The longest reduced dim, if possible one across memory; -1: the map is no plain reduction of
  * known size. */
 static int dim_to_part(const Splitting *s, const Map *m) {
     int best = -1;
     bool across = false;
-    if (m->cons.n || has_seq(m) || m->write.at[0].combine->simple == PRIM_NONE) return -1;
+    if (!plain_reduction(m)) return -1;
     for (int d = 0; d < m->dim.n; d++) {
         int64_t extent = map_extent(m, d, -1);
         if (extent < 1) return -1;

@@ -10,6 +10,9 @@
 /* Dims of a map's results in the order of their container's indices; how many. */
 int result_dims(const Map *m, int *dims);
 
+/* Is it a reduction by one operation to one place, over all of its dims, in any order? */
+bool plain_reduction(const Map *m);
+
 /* Indices of dim `dim` of a reduction in n parts, each to a place of its own: the last index of
  * what they leave, or the first. */
 typedef struct Parting {

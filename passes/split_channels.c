@@ -44,11 +44,6 @@ static double places_of(const Flow *flow, const Map *m, int channel) {
     return places;
 }
 
-static bool is_plain(const Map *m) {
-    if (m->write.n != 1 || m->write.at[0].n != 1 || !map_is_reduction(m)) return false;
-    return !m->cons.n && !has_seq(m) && m->write.at[0].combine->simple != PRIM_NONE;
-}
-
 /* All channels of a group, or as many equal parts of them as may be. */
 static int parts_of(int64_t channels) {
     int parts = CHANNELS_MOST;
@@ -73,7 +68,7 @@ static Parting parts_of_places(const Machine *machine, const Map *m) {
 
 bool split_channels(Editing *e, const PassEnv *env, Map *m, Items *into) {
     static const char *const words[] = {"together", "apart", NULL};
-    if (!env->machine->block_threads || !is_plain(m)) return false;
+    if (!env->machine->block_threads || !plain_reduction(m)) return false;
     int dim = channel_dim(e->flow, m);
     int64_t channels = dim < 0 ? -1 : map_extent(m, dim, -1);
     if (channels < 2 || parts_of(channels) < 2 || places_of(e->flow, m, dim) < PLACES_LEAST)
