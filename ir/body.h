@@ -131,6 +131,10 @@ typedef struct Combine {
  * "argmax_first", "argmax_last", "argmin_first", "argmin_last", "welford", ...; one pointer per
  * name and type in a context. NULL when unknown or not for t. */
 const Combine *combine_get(Ctx *ctx, const char *name, DType t);
+/* May one state's merges come in any order? */
+bool combine_any_order(const Combine *c);
+/* And no bit changes: least and greatest, logic, and integers that wrap. */
+bool combine_rounds_nothing(const Combine *c);
 
 /* ---- running a body over columns --------------------------------------------------------------
  */

@@ -49,6 +49,16 @@ const Combine *combine_get(Ctx *ctx, const char *name, DType t) {
     return NULL;
 }
 
+bool combine_any_order(const Combine *c) {
+    return c->nstate == 1 && !c->finish.val.n && c->associative && c->commutative;
+}
+
+bool combine_rounds_nothing(const Combine *c) {
+    bool order = c->simple == P_MIN || c->simple == P_MAX || c->simple == P_AND ||
+                 c->simple == P_OR || c->simple == P_XOR;
+    return combine_any_order(c) && (order || (!dtype_is_float(c->type[0]) && c->simple == P_ADD));
+}
+
 /* ---- text ----------------------------------------------------------------------------------- */
 
 typedef struct Reader {

@@ -69,8 +69,10 @@ void check_row(CNest *c, const char *verb, const Access *a, const char *first, b
 void check_step(CNest *c, const char *verb, const Access *a, Dim first, int64_t step) {
     int64_t last = step * (c->lane.width - 1);
     Dim low = last < 0 ? dim_addc(c->ctx, first, last) : first;
-    check_span(c, verb, a, emit_dim_str(&c->names, low),
-               str(c, "%lld", (long long)(last < 0 ? 1 - last : 1 + last)));
+    const char *n = str(c, "%lld", (long long)(last < 0 ? 1 - last : 1 + last));
+    if (c->lane.kind == MASK_PREFIX)
+        n = str(c, "%s ? %lld * (%s - 1) + 1 : 0", c->lane.count, (long long)step, c->lane.count);
+    check_span(c, verb, a, emit_dim_str(&c->names, low), n);
 }
 
 void check_filled(CNest *c, const Buf *b, const char *n) {

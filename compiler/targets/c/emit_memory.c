@@ -185,10 +185,11 @@ static CVal read_row(CNest *c, const Access *a, Dim first) {
                                name, at, c->lane.count);
         return loaded_vector(c, t, load);
     }
-    if (c->lane.kind == MASK_LANES && memory)
-        return loaded_vector(
-            c, t,
-            str(c, "(%s)loadm_%s(%s + %s, %s)", type, mask_type(c, 32), name, at, lane_mask(c)));
+    if (c->lane.kind == MASK_LANES && memory) {
+        const char *load = str(c, "(%s)loadm_%s(%s + %s, %s)", type, mask_type(c, value_bits(t)),
+                               name, at, lane_mask(c));
+        return loaded_vector(c, t, load);
+    }
     return loaded_vector(c, t, str(c, "*(const %su *)(%s + %s)", type, name, at));
 }
 
@@ -231,11 +232,8 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     CVal words;
     if (affine && is_packed(t) && read_codes(c, a, coef, rest, &words)) return words;
     affine = affine && !is_packed(t);
-    if (affine && coef == 1 &&
-        (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
-         value_bits(t) == 32))
-        return read_row(c, a, rest);
-    if (affine && c->lane.kind == MASK_NONE && coef >= 2 && coef <= SIFTED_STEP)
+    if (affine && coef == 1) return read_row(c, a, rest);
+    if (affine && c->lane.kind != MASK_LANES && coef >= 2 && coef <= SIFTED_STEP)
         return read_sifted(c, a, rest, coef);
     CVal picked;
     if (!affine && read_picked(c, a, flat, &picked)) return picked;

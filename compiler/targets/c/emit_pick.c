@@ -2,6 +2,16 @@
 /* Vectors of elements that do not lie in a row, put together from vectors that do. */
 #include "compiler/targets/c/c_nest.h"
 
+/* The row of lanes from element `at` on of those that every step-th is sifted from, `before` of
+ * which lie in front of it: no element behind the last lane's. */
+static const char *sifted_row(CNest *c, const Access *a, const char *at, int64_t step, int before) {
+    DType t = c->nest->buf.at[a->cont].type;
+    const char *type = raw_type(c, t), *name = c->buf[a->cont].name;
+    if (c->lane.kind == MASK_NONE) return str(c, "*(const %su *)(%s + %s)", type, name, at);
+    return str(c, "(%s)loadn_%s(%s + %s, %lld * %s - %lld)", type, mask_type(c, value_bits(t)),
+               name, at, (long long)step, c->lane.count, (long long)(step - 1 + before));
+}
+
 /* Every step-th element: rows that reach from the first to the last and no further, sifted one
  * after the other. */
 CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step) {
@@ -12,8 +22,7 @@ CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step) {
     for (int k = 0; k < step; k++) {
         const char *at = emit_offset(c, dim_addc(c->ctx, first, k * (w - 1)));
         const char *next = str(c, "x%d", c->fresh++);
-        put_line(c, "const %s %s = *(const %su *)(%s + %s);", type, next, type,
-                 c->buf[a->cont].name, at);
+        put_line(c, "const %s %s = %s;", type, next, sifted_row(c, a, at, step, k * (w - 1)));
         Text lanes = {.arena = c->arena};
         for (int l = 0; l < w; l++) {
             int64_t e = step * l, in = e / (w - 1) < step ? e / (w - 1) : step - 1,
