@@ -346,7 +346,7 @@ static void choose_overlapping(Tiled *t) {
     if (!overlap || !tiled_unrolls_window(t)) return;
     if (t->s->env->machine->vector_regs < MANY_REGISTERS) return;
     if (t->vectors > VECTORS) t->vectors = VECTORS;
-    choose_rows(t, LATENCY_OPERATIONS / VECTORS);
+    choose_rows(t, LATENCY_OPERATIONS / t->vectors);
 }
 
 /* The result dim that slides along reduced dim k; -1: none. */
@@ -416,6 +416,16 @@ static void choose_tile(Tiled *t) {
     if (shared) t->vectors *= panels_aside(t);
 }
 
+/* Does the Val read along reduced dim d what other rows read for another index of it? */
+static bool read_overlaps(const Tiled *t, const Val *val, int d) {
+    for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
+        for (int i = 0; i < 2; i++)
+            if (t->row[i] >= 0 && dim_uses(val->read.at[k], t->p->dim.at[d].sym) &&
+                dim_uses(val->read.at[k], t->p->dim.at[t->row[i]].sym))
+                return true;
+    return false;
+}
+
 /* Does a read ask at run time whether it is inside an operand whose extents are not known? */
 static bool tests_reads(const Tiled *t) {
     for (int v = 0; v < t->p->body.val.n; v++) {
@@ -453,36 +463,54 @@ bool tiled_picks(const Tiled *t) {
     return false;
 }
 
-bool tiled_unrolls_window(const Tiled *t) {
-    enum { TAPS = 25, PICKING_TAPS = 48, TEXT_MOST = TAPS * LATENCY_OPERATIONS };
-    bool grouped = t->group >= 0, turned = t->s->env->machine->vector_regs >= MANY_REGISTERS;
-    if (t->row[0] < 0 || (grouped && !(t->each && turned)) || tests_reads(t)) return false;
+/* What a window's unrolling puts into a text, by the taps of a tile's row. */
+enum { TAPS = 25, TEXT_MOST = TAPS * LATENCY_OPERATIONS };
+
+/* All taps of a window, where they are few. Compilers take minutes for more. */
+static bool unrolls_all(const Tiled *t) {
     double rows = (double)(t->rows[0] * t->rows[1]), taps = window_taps(t, true);
-    /* Compilers take minutes for more. */
-    bool little = t->row[1] < 0 || rows * taps <= TEXT_MOST;
-    return (taps <= TAPS && little) || (tiled_picks(t) && window_taps(t, false) <= PICKING_TAPS);
+    return taps <= TAPS && (t->row[1] < 0 || rows * taps <= TEXT_MOST);
 }
 
-/* All taps, unless lanes pick elements or registers are few: compilers load what unrolled taps read
- * early, and keep it on the stack. Measured on Zen 3 for windows of 5x5 with two vectors: 1.5 times
- * the time. */
+/* Those that rows share of a larger window: what they read comes once for all rows that meet it.
+ * Measured on Zen 4 for 7x7, a channel each, with lanes along rows: 0.5 of the time. */
+static bool unrolls_shared(const Tiled *t) {
+    double text = (double)(t->rows[0] * t->rows[1]) * window_taps(t, false);
+    bool lanes = false; /* rows share vectors, not single elements */
+    for (int v = 0; t->lane >= 0 && v < t->p->body.val.n; v++)
+        for (int d = 0; d < t->p->dim.n; d++)
+            lanes |= map_reduces(t->p, d) && read_overlaps(t, &t->p->body.val.at[v], d) &&
+                     access_uses(t->p, &t->p->body.val.at[v].read, t->lane);
+    return lanes && tiled_output(t, t->lane) && text <= TEXT_MOST;
+}
+
+bool tiled_unrolls_window(const Tiled *t) {
+    enum { PICKING_TAPS = 48 };
+    bool grouped = t->group >= 0, many = t->s->env->machine->vector_regs >= MANY_REGISTERS;
+    if (t->row[0] < 0 || (grouped && !(t->each && many)) || tests_reads(t)) return false;
+    return unrolls_all(t) || (many && unrolls_shared(t)) ||
+           (tiled_picks(t) && window_taps(t, false) <= PICKING_TAPS);
+}
+
+bool tiled_unrolls_part(const Tiled *t) {
+    return tiled_picks(t) || !unrolls_all(t);
+}
+
+/* All taps, unless they are many, lanes pick elements or registers are few: compilers load what
+ * unrolled taps read early, and keep it on the stack. Measured on Zen 3 for windows of 5x5 with two
+ * vectors: 1.5 times the time. */
 bool tiled_unrolls_tap(const Tiled *t, int d) {
     bool few = t->s->env->machine->vector_regs < MANY_REGISTERS && tiled_slides(t);
     if (!map_reduces(t->p, d) || d == t->lane) return false;
-    if (!few && !tiled_picks(t)) return true;
+    if (!few && !tiled_unrolls_part(t)) return true;
     return tiled_overlaps(t, d) || orders_lanes(t, d);
 }
 
 bool tiled_overlaps(const Tiled *t, int d) {
-    for (int v = 0; v < t->p->body.val.n; v++) {
-        const Val *val = &t->p->body.val.at[v];
-        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
-            for (int i = 0; i < 2; i++)
-                if (t->row[i] >= 0 && dim_uses(val->read.at[k], t->p->dim.at[d].sym) &&
-                    dim_uses(val->read.at[k], t->p->dim.at[t->row[i]].sym))
-                    return true;
-    }
-    return false;
+    bool overlaps = false;
+    for (int v = 0; v < t->p->body.val.n; v++)
+        overlaps |= read_overlaps(t, &t->p->body.val.at[v], d);
+    return overlaps;
 }
 
 bool tiled_slides(const Tiled *t) {

@@ -273,9 +273,9 @@ static void alternate_line(const Tiled *t) {
         kernel_line(t->s->flow, t->kernel, LINE_ALTERNATE, t->pos);
 }
 
-/* Where lanes pick elements of a vector, unrolled taps run inside the others. */
-static bool picked_line(Tiled *t) {
-    if (!tiled_unrolls_window(t) || !tiled_picks(t)) return false;
+/* Where a part of the taps is unrolled, they run inside the others. */
+static bool part_line(Tiled *t) {
+    if (!tiled_unrolls_window(t) || !tiled_unrolls_part(t)) return false;
     Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);
     for (int unrolled = 0; unrolled < 2; unrolled++)
         for (int d = 0; d < t->p->dim.n; d++)
@@ -289,7 +289,7 @@ static bool picked_line(Tiled *t) {
 static void reduce_line(Tiled *t) {
     int64_t step = t->matrix ? t->groups * t->group_size : lanes_of(t->s);
     int blocked = tiled_blocked(t, step);
-    if (picked_line(t) || (blocked < 0 && t->group < 0 && t->step < 0)) return;
+    if (part_line(t) || (blocked < 0 && t->group < 0 && t->step < 0)) return;
     Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);
     if (blocked >= 0) line_dim(t->s->flow, line, t->p, blocked, step);
     for (int d = 0; d < t->p->dim.n; d++)

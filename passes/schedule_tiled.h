@@ -45,9 +45,11 @@ bool tiled_rows_open(const Tiled *t);
 /* Do all indices of dim d share what is read in lanes? */
 bool tiled_shares_lanes(const Tiled *t, int d);
 /* Is the window unrolled? A small one with one load per tap and row is, so that rows share what
- * overlaps; of a larger one, whose lanes pick elements of a vector, the taps that rows share and
- * those that decide which elements these are. */
+ * overlaps; of a larger one, whose lanes have their own or pick elements of a vector, the taps that
+ * rows share and those that decide which elements these are. */
 bool tiled_unrolls_window(const Tiled *t);
+/* Then these taps run inside the others. */
+bool tiled_unrolls_part(const Tiled *t);
 /* Is reduced dim d of one that is? */
 bool tiled_unrolls_tap(const Tiled *t, int d);
 /* Do lanes pick elements of a vector? */

@@ -20,10 +20,13 @@ typedef struct Segment {
     int64_t from, count, tap, taps;
 } Segment;
 
-/* Tap dim r slides along result dim d, neighbours `step` indices apart. */
+/* Tap dim r slides along result dim d, neighbours `step` indices apart. Result i meets something by
+ * tap `tap` + i * `next` alone, or results fall into segments. */
 typedef struct Slide {
     int d, r, n;
     int64_t step;
+    bool alone;
+    int64_t tap, next;
     Segment segment[SEGMENTS];
 } Slide;
 
@@ -60,14 +63,18 @@ static bool used_once(const Map *m, const Access *a, int k, const Slide *s) {
     return true;
 }
 
-/* Adds result i, which meets something by taps from .. to. */
-static bool add_result(Slide *s, int64_t i, int64_t from, int64_t to) {
-    Segment *last = s->n ? &s->segment[s->n - 1] : NULL;
-    if (from > to) return false;
-    if (last && last->tap == from && last->taps == to - from + 1) return ++last->count;
-    if (s->n == SEGMENTS) return false;
-    s->segment[s->n++] = (Segment){i, 1, from, to - from + 1};
-    return true;
+/* Adds result i, which meets something by taps from .. to; more than SEGMENTS are counted only. */
+static void add_result(Slide *s, int64_t i, int64_t from, int64_t to) {
+    Segment *last = s->n && s->n <= SEGMENTS ? &s->segment[s->n - 1] : NULL;
+    if (i == 0) s->tap = from;
+    if (i == 1) s->next = from - s->tap;
+    s->alone &= from == to && from == s->tap + i * s->next;
+    if (last && last->tap == from && last->taps == to - from + 1) {
+        last->count++;
+        return;
+    }
+    if (s->n < SEGMENTS) s->segment[s->n] = (Segment){i, 1, from, to - from + 1};
+    if (s->n <= SEGMENTS) s->n++;
 }
 
 /* The segments of index k of the read; false: it is no slide over known sizes, or some result meets
@@ -84,14 +91,16 @@ static bool find_segments(const Flow *flow, const Map *m, const Access *a, int k
         !dim_is_const(coef[0], &step[0]) || !dim_is_const(coef[1], &step[1]) ||
         !dim_is_const(rest, &first))
         return false;
-    s->n = 0, s->step = step[1];
+    s->n = 0, s->step = step[1], s->alone = results > 1, s->next = 0;
     for (int64_t i = 0; i < results; i++) {
         int64_t from = 0, to = taps - 1, at = first + i * step[0];
         while (from <= to && (at + from * step[1] < 0 || at + from * step[1] >= size)) from++;
         while (from <= to && (at + to * step[1] < 0 || at + to * step[1] >= size)) to--;
-        if (!add_result(s, i, from, to)) return false;
+        if (from > to) return false;
+        add_result(s, i, from, to);
     }
-    return true;
+    if (s->alone) s->n = 1;
+    return s->n <= SEGMENTS;
 }
 
 /* Is that worth it? A row of results must not fall into short pieces; windows of neighbours may go
@@ -103,7 +112,7 @@ static bool worth(const PassEnv *env, const Map *m, const Slide *s, bool row) {
         left += (double)(s->segment[i].count * s->segment[i].taps);
         if (s->segment[i].count < shortest) shortest = s->segment[i].count;
     }
-    if (s->n == 1) return left < (double)all;
+    if (s->n == 1) return s->alone || left < (double)all;
     return left <= left_most * (double)all && map_volume(m, 1) >= volume_least &&
            (!row || shortest >= COLUMNS) && s->step > 1 && !env->machine->block_threads;
 }
@@ -148,6 +157,15 @@ static void narrow_dim(Ctx *ctx, Map *m, int d, int64_t from, int64_t count, Dim
     dim->extent = dim_const(ctx, count);
 }
 
+/* The results stay; the tap of each is known. */
+static void take_alone(Ctx *ctx, Map *m, const Slide *s, DimSubst *subst) {
+    MapDim *tap = &m->dim.at[s->r];
+    Dim result = m->dim.at[s->d].sym;
+    subst[0] = (DimSubst){result, result};
+    subst[1] = (DimSubst){tap->sym, dim_addc(ctx, dim_mulc(ctx, result, s->next), s->tap)};
+    tap->extent = dim_const(ctx, 1);
+}
+
 /* Box number k of those that the slides' segments make, in m, which holds the whole. */
 static void cut_map(Cutting *c, Map *m, const Slide *slide, int n, int k) {
     Ctx *ctx = c->e.flow->ctx;
@@ -156,6 +174,10 @@ static void cut_map(Cutting *c, Map *m, const Slide *slide, int n, int k) {
     m->dim.at = arena_copy(c->e.arena, m->dim.at, (size_t)m->dim.n * sizeof *m->dim.at);
     for (int i = n - 1; i >= 0; k /= slide[i--].n) {
         const Segment *s = &slide[i].segment[k % slide[i].n];
+        if (slide[i].alone) {
+            take_alone(ctx, m, &slide[i], &subst[2 * i]);
+            continue;
+        }
         narrow_dim(ctx, m, slide[i].d, s->from, s->count, &subst[2 * i]);
         narrow_dim(ctx, m, slide[i].r, s->tap, s->taps, &subst[2 * i + 1]);
     }

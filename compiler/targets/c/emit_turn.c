@@ -3,7 +3,8 @@
  * transpose. The rows that the iterations compute are turned in registers, so that rows are stored
  * as well and every line of memory is touched once, not once for each lane. So are rows whose lanes
  * are stored in words of several side by side, word by word. Few rows that fill what lies between
- * their lanes are stored in turns, as one row. */
+ * their lanes are stored in turns, as one row. Where iterations have lanes for several vectors, all
+ * iterations' first vectors are a block, then their second ones. */
 #include <string.h>
 
 #include "c_nest.h"
@@ -13,20 +14,25 @@ enum { INTERLEAVED = 4 }; /* rows at most whose lanes are stored in turns */
 typedef struct Block {
     const Stmt *loop, *lanes, *body;
     int n, width;
+    int before;      /* statements of an iteration in front of the lanes */
     int word;        /* so many lanes of a row are stored side by side */
     Dim first, step; /* where the first word of a row is stored; from one word to the next */
 } Block;
 
-static bool find_block(CNest *c, const Stmt *s, Block *out) {
+/* Iterations written out. */
+static bool unrolled(CNest *c, const Stmt *s, int64_t *n) {
+    return s->kind == STMT_FOR && s->mark == LOOP_UNROLL && !s->guard.n && s->body.n &&
+           dim_is_const(names_subst(&c->names, s->extent), n);
+}
+
+/* The block of loop s whose lanes are these. */
+static bool find_block(CNest *c, const Stmt *s, const Stmt *lanes, Block *out) {
     int64_t n, width;
-    if (s->kind != STMT_FOR || s->mark != LOOP_UNROLL || s->guard.n || !s->body.n) return false;
-    const Stmt *lanes = s->body.at[s->body.n - 1];
+    if (!unrolled(c, s, &n)) return false;
     if (lanes->kind != STMT_FOR || lanes->mark != LOOP_VECTOR || lanes->body.n != 1) return false;
     const Stmt *body = lanes->body.at[0];
     if (body->kind != STMT_BODY || body->store.n != 1 || !prefix_lanes(c, lanes)) return false;
-    if (!dim_is_const(names_subst(&c->names, s->extent), &n) ||
-        !dim_is_const(lanes->extent, &width) || n < 2 || n > width)
-        return false;
+    if (!dim_is_const(lanes->extent, &width) || n < 2 || n > width) return false;
     const Access *to = &body->store.at[0].to;
     for (int v = 0; v < body->code.val.n; v++) {
         const Val *val = &body->code.val.at[v];
@@ -34,7 +40,7 @@ static bool find_block(CNest *c, const Stmt *s, Block *out) {
     }
     for (int i = 0; i < lanes->guard.n; i++)
         if (dim_uses(lanes->guard.at[i], s->var)) return false;
-    *out = (Block){s, lanes, body, (int)n, (int)width, 1, NULL, NULL};
+    *out = (Block){s, lanes, body, (int)n, (int)width, 0, 1, NULL, NULL};
     return true;
 }
 
@@ -154,7 +160,7 @@ static const char *row_of(CNest *c, const Block *b, int i, const char *type) {
     const char *x = str(c, "x%d", c->fresh++);
     Stmts before = b->loop->body;
     int mark = c->names.at.n;
-    before.n--;
+    before.n = b->before;
     put_line(c, "%s %s;", type, x);
     put_line(c, "{");
     open_scope(c);
@@ -168,25 +174,58 @@ static const char *row_of(CNest *c, const Block *b, int i, const char *type) {
     return x;
 }
 
-bool emit_turned(CNest *c, const Stmt *s) {
-    Block b;
-    if (!find_block(c, s, &b) || (!lies_turned(c, &b) && !lies_in_words(c, &b))) return false;
-    const Access *to = &b.body->store.at[0].to;
-    const char **row = NEW_ARRAY(c->arena, const char *, b.width), *type = row_type(c, &b);
-    for (int i = 0; i < b.n; i++) row[i] = row_of(c, &b, i, type);
-    for (int i = b.n; i < b.width; i++) row[i] = row[0];
+/* Rows turned, or stored in turns. */
+static void emit_block(CNest *c, const Block *b) {
+    const Access *to = &b->body->store.at[0].to;
+    const char **row = NEW_ARRAY(c->arena, const char *, b->width), *type = row_type(c, b);
+    for (int i = 0; i < b->n; i++) row[i] = row_of(c, b, i, type);
+    for (int i = b->n; i < b->width; i++) row[i] = row[0];
     int mark = c->names.at.n;
-    bind(c, &b, 0);
-    open_lanes(c, b.lanes);
-    if (b.word == 1 && dim_is(b.step, b.n) && b.n <= INTERLEAVED) {
-        interleave(c, row, &b, type);
-        emit_store_dense(c, to, row, b.n);
+    bind(c, b, 0);
+    open_lanes(c, b->lanes);
+    if (b->word == 1 && dim_is(b->step, b->n) && b->n <= INTERLEAVED) {
+        interleave(c, row, b, type);
+        emit_store_dense(c, to, row, b->n);
     } else {
-        turn(c, row, &b, type);
-        CRows rows = {row, b.width / b.word, b.n * b.word, b.first, b.step};
+        turn(c, row, b, type);
+        CRows rows = {row, b->width / b->word, b->n * b->word, b->first, b->step};
         emit_store_turned(c, to, &rows);
     }
     close_lanes(c);
     names_pop(&c->names, mark);
-    return true;
+}
+
+/* Iterations with lanes for several vectors: a block for each vector, which is emitted, or only
+ * looked at; false: they are none. */
+static bool turned_blocks(CNest *c, const Stmt *s, bool emit) {
+    bool good = true;
+    for (int i = 0; good && i < s->body.n; i++) {
+        const Stmt *part = s->body.at[i];
+        int64_t chunks;
+        bool several = unrolled(c, part, &chunks) && part->body.n == 1;
+        for (int64_t k = 0; good && k < (several ? chunks : 1); k++) {
+            int mark = c->names.at.n;
+            Block b;
+            if (several)
+                names_const(&c->names, part->var, k, dim_const(c->ctx, 0),
+                            dim_const(c->ctx, chunks - 1));
+            good = find_block(c, s, several ? part->body.at[0] : part, &b) && lies_turned(c, &b);
+            if (good && emit) emit_block(c, &b);
+            names_pop(&c->names, mark);
+        }
+    }
+    return good;
+}
+
+bool emit_turned(CNest *c, const Stmt *s) {
+    int64_t n;
+    Block b;
+    if (!unrolled(c, s, &n)) return false;
+    if (find_block(c, s, s->body.at[s->body.n - 1], &b) &&
+        (lies_turned(c, &b) || lies_in_words(c, &b))) {
+        b.before = s->body.n - 1;
+        emit_block(c, &b);
+        return true;
+    }
+    return turned_blocks(c, s, false) && turned_blocks(c, s, true);
 }
