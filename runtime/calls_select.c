@@ -4,6 +4,7 @@
 #include "runtime/calls.h"
 #include "runtime/instance.h"
 #include "runtime/keys.h"
+#include "runtime/objects.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -86,186 +87,280 @@ void weir_call_nonzero(weir_call *c) {
 
 /* ---- topk ------------------------------------------------------------------------------------ */
 
-/* Pairs of a row that are held at a time: k to keep and as many candidates, or all where that is
- * cheaper. */
-static int64_t topk_room(int64_t n, int64_t k) {
-    int64_t more = k < 32 ? 32 : k;
-    return k > n / 8 || n - k <= more ? n : k + more;
-}
+/* BLOCK elements are compared at once; groups of a row are a multiple of WAYS. Rows that lie across
+ * others are gathered, LANES at a time or about GATHERED elements; those of more than SHORT only if
+ * at least WORTH rows go. */
+enum { BLOCK = 32, WAYS = 16, LANES = 16, GATHERED = 1 << 18, WORTH = 4, SHORT = 4096 };
 
-/* As many pairs again for the sort. */
-int64_t weir_call_topk_scratch(const weir_call *c) {
-    int64_t n = c->in[0].dims[c->attr[0]], k = c->out[0].dims[c->attr[0]], bytes;
-    int64_t size = 2 * sizeof(weir_pair);
-    if (k > n) return 0;
-    return __builtin_mul_overflow(topk_room(n, k), size, &bytes) ? INT64_MAX : bytes;
-}
-
-/* One row: elements first, first + step, ... */
+/* A row whose elements are `step` apart, of a type that is compared as it is. */
 typedef struct Row {
-    const weir_tensor *x;
-    int64_t first, step, n;
+    const void *data;
+    int64_t n, step;
+    int32_t dtype;
     bool largest;
 } Row;
 
-/* Keys are inverted when the largest are wanted, so that the first pairs are always the ones to
- * keep. */
-static weir_pair pair_of(const Row *r, int64_t i) {
-    uint64_t key = weir_key(r->x->dtype, r->x->data, r->first + i * r->step);
-    return (weir_pair){r->largest ? ~key : key, i};
+/* Where rows are worked on. `spare` has room for as many pairs as `pairs`, `best` for an element of
+ * each group, `rows` for as many rows as lanes. No groups: all elements of a row are pairs; no
+ * lanes: rows are looked at where they lie. */
+typedef struct Work {
+    weir_pair *pairs, *spare;
+    void *best, *rows;
+    int64_t room, groups, lanes;
+} Work;
+
+/* The type that elements are compared as: the four that have loops of their own, else keys. */
+static int32_t compared(int32_t dtype) {
+    bool own = dtype == WEIR_F32 || dtype == WEIR_F64 || dtype == WEIR_I32;
+    return own ? dtype : WEIR_I64;
 }
 
-enum { BLOCK = 32, WAYS = 8 };
+static int64_t inner_of(const weir_call *c) {
+    int64_t inner = 1;
+    for (int64_t d = c->attr[0] + 1; d < c->in[0].rank; d++) inner *= c->in[0].dims[d];
+    return inner;
+}
 
-/* Both ways of comparing elements of the types that are compared as they are. */
+/* Rows are gathered this far apart, so that they do not all want the same places of a cache. */
+static int64_t pitch_of(int64_t n) {
+    return n + LANES;
+}
+
+/* Sizes of what rows are worked on with; returns the bytes of all. */
+static int64_t plan_work(const weir_call *c, Work *w) {
+    const weir_tensor *x = &c->in[0];
+    int64_t n = x->dims[c->attr[0]], k = c->out[0].dims[c->attr[0]], inner = inner_of(c);
+    int32_t type = compared(x->dtype);
+    *w = (Work){.room = n};
+    if (k > n || k <= 0) return 0;
+    if (n > INT64_MAX / 128) return INT64_MAX;
+    int64_t groups = (k + k / 2 + WAYS - 1) / WAYS * WAYS;
+    if (2 * groups <= n) w->groups = groups, w->room = groups + groups / 2 + BLOCK;
+    if (inner > 1 || type != x->dtype) {
+        int64_t lanes = GATHERED / n < LANES ? GATHERED / n : LANES;
+        if (lanes > inner) lanes = inner;
+        w->lanes = lanes >= WORTH || n <= SHORT ? lanes : type != x->dtype;
+    }
+    return 2 * w->room * (int64_t)sizeof(weir_pair) + w->groups * 8 +
+           w->lanes * weir_bytes(type, pitch_of(n));
+}
+
+int64_t weir_call_topk_scratch(const weir_call *c) {
+    Work w;
+    return plan_work(c, &w);
+}
+
+static void place_work(Work *w, void *scratch) {
+    w->pairs = scratch;
+    w->spare = w->pairs + w->room;
+    w->best = w->spare + w->room;
+    w->rows = (char *)w->best + w->groups * 8;
+}
+
+/* Both ways of comparing elements. */
 #define EITHER(code, T)                                                                            \
     case code:                                                                                     \
         if (r->largest)                                                                            \
             EACH(T, <, <=, >)                                                                      \
         else                                                                                       \
-            EACH(T, >, >=, <)
+            EACH(T, >, >=, <)                                                                      \
+        break;
 #define TYPES                                                                                      \
     EITHER(WEIR_F32, float)                                                                        \
     EITHER(WEIR_F64, double) EITHER(WEIR_I64, int64_t) EITHER(WEIR_I32, int32_t)
 
-/* The first of elements i, i + 1, ... that may belong in front of element *cut, a block at a time;
- * `ties`: or be as good. Elements are compared as they are, which says too much of NaN and of types
- * that are not listed. */
-static int64_t candidate(const Row *r, int64_t i, const void *cut, bool ties) {
-#define SCAN(T, op)                                                                                \
+/* Puts those of elements i, i + 1, ... that may belong in front of *bar behind the `held` pairs, as
+ * long as there is room; `ties`: or be as good. Says too much of NaN. Returns the first element
+ * that was not looked at. Counting those that stay out is what compilers make vectors of; elements
+ * of 8 bytes are compared one by one without AVX, then fewer sums are better. */
+static int64_t pick(const Row *r, int64_t i, const void *bar, bool ties, const Work *w,
+                    int64_t *held) {
+    weir_pair *pairs = w->pairs;
+    int64_t h = *held, room = w->room;
+#define OUT(T, op, j) ((x[i + (j)] op b) & (x[i + (j) + 1] op b))
+#define PICK(T, op)                                                                                \
     {                                                                                              \
-        const T *x = (const T *)r->x->data + r->first, c = *(const T *)cut;                        \
-        for (; r->step == 1 && i + BLOCK <= r->n; i += BLOCK) {                                    \
-            int any = 0;                                                                           \
-            for (int k = 0; k < BLOCK; k++) any |= !(x[i + k] op c);                               \
-            if (any) break;                                                                        \
+        const T *x = r->data, b = *(const T *)bar;                                                 \
+        while (r->step > 1 && h < room) {                                                          \
+            while (i < r->n && x[i * r->step] op b) i++;                                           \
+            if (i == r->n) break;                                                                  \
+            pairs[h++].index = i++;                                                                \
         }                                                                                          \
-        while (i < r->n && x[i * r->step] op c) i++;                                               \
-        return i;                                                                                  \
+        for (; r->step == 1 && i < r->n && h + BLOCK <= room; i += BLOCK) {                        \
+            int m = r->n - i < BLOCK ? (int)(r->n - i) : BLOCK, out = 0;                           \
+            if (m == BLOCK && sizeof(T) < 8)                                                       \
+                for (int j = 0; j < BLOCK; j++) out += x[i + j] op b;                              \
+            else if (m == BLOCK)                                                                   \
+                for (int j = 0; j < BLOCK; j += 4) out += (OUT(T, op, j) & OUT(T, op, j + 2)) * 4; \
+            for (int j = 0; out < BLOCK && j < m; j++) {                                           \
+                pairs[h].index = i + j;                                                            \
+                h += !(x[i + j] op b);                                                             \
+            }                                                                                      \
+        }                                                                                          \
     }
 #define EACH(T, worse, no_better, better)                                                          \
     {                                                                                              \
-        if (ties) SCAN(T, worse)                                                                   \
-        SCAN(T, no_better)                                                                         \
+        if (ties)                                                                                  \
+            PICK(T, worse)                                                                         \
+        else                                                                                       \
+            PICK(T, no_better)                                                                     \
     }
-    switch (r->x->dtype) {
-        TYPES
-    default: return i;
-    }
+    switch (r->dtype) { TYPES }
 #undef EACH
-#undef SCAN
+#undef PICK
+#undef OUT
+    *held = h;
+    return i < r->n ? i : r->n;
 }
 
-/* The best of n elements from i on, n a multiple of WAYS; false: of a type that is not listed. NaN
- * is passed over, but for the first ones. */
-static bool best_of(const Row *r, int64_t i, int64_t n, void *best) {
+/* The best element of each of `groups` groups, which take turns in the row. NaN is passed over, but
+ * for some of the first ones. */
+static void find_best(const Row *r, int64_t groups, void *best) {
+    int64_t i = groups;
+#define BEST(a, better, b) (a better b ? a : b)
 #define EACH(T, worse, no_better, better)                                                          \
     {                                                                                              \
-        const T *x = (const T *)r->x->data + r->first + i;                                         \
-        T way[WAYS];                                                                               \
-        memcpy(way, x, sizeof way);                                                                \
-        for (int64_t j = WAYS; j < n; j += WAYS)                                                   \
-            for (int k = 0; k < WAYS; k++) way[k] = x[j + k] better way[k] ? x[j + k] : way[k];    \
-        for (int k = 1; k < WAYS; k++) way[0] = way[k] better way[0] ? way[k] : way[0];            \
-        memcpy(best, way, sizeof *way);                                                            \
-        return true;                                                                               \
+        T *restrict to = best;                                                                     \
+        memcpy(to, r->data, (size_t)groups * sizeof(T));                                           \
+        for (; i + 4 * groups <= r->n; i += 4 * groups)                                            \
+            for (int64_t g = 0; g < groups; g++) {                                                 \
+                const T *x = (const T *)r->data + i + g, *y = x + 2 * groups;                      \
+                T p = BEST(x[0], better, x[groups]), q = BEST(y[0], better, y[groups]);            \
+                p = BEST(p, better, q);                                                            \
+                to[g] = BEST(p, better, to[g]);                                                    \
+            }                                                                                      \
+        for (const T *x = r->data; i + groups <= r->n; i += groups)                                \
+            for (int64_t g = 0; g < groups; g++) to[g] = BEST(x[i + g], better, to[g]);            \
     }
-    switch (r->x->dtype) {
-        TYPES
-    default: return false;
-    }
+    switch (r->dtype) { TYPES }
 #undef EACH
-}
-
-/* A value that k elements of the row at least are as good as: the k-th best of the best of blocks,
- * of which the pairs hold as many as there is room for. False: none is known. */
-static bool find_bar(const Row *r, weir_pair *pairs, int64_t room, int64_t k, void *bar) {
-    int64_t length = (r->n / room + WAYS) / WAYS * WAYS, blocks = r->n / length;
-    if (r->step != 1 || blocks < k) return false;
-    for (int64_t j = 0; j < blocks; j++) {
-        if (!best_of(r, j * length, length, bar)) return false;
-        uint64_t key = weir_key(r->x->dtype, bar, 0);
-        pairs[j] = (weir_pair){r->largest ? ~key : key, j};
-    }
-    weir_sort_pairs(pairs, pairs + room, blocks);
-    return best_of(r, pairs[k - 1].index * length, length, bar);
-}
-
-/* The k first pairs in order. Candidates are gathered until there is no more room, then all are
- * sorted and k stay: their last one is what later elements must come before. Rounds double in
- * length, so that sorting takes no more than looking. The sort is stable and later elements stand
- * behind: equal ones go by index. */
-static void select_row(const Row *r, weir_pair *pairs, int64_t k) {
-    int64_t room = topk_room(r->n, k), held = 0, i = 0;
-    uint64_t bar;
-    bool known = room < r->n && find_bar(r, pairs, room, k, &bar);
-    for (; held < room && i < r->n; i++) {
-        if (known && (i = candidate(r, i, &bar, true)) == r->n) break;
-        pairs[held++] = pair_of(r, i);
-    }
-    weir_sort_pairs(pairs, pairs + room, held);
-    while (i < r->n) {
-        uint64_t last = 0;
-        weir_move(r->x->dtype, &last, 0, r->x->data, r->first + pairs[k - 1].index * r->step);
-        for (held = k; held < room && (i = candidate(r, i, &last, false)) < r->n; i++) {
-            weir_pair p = pair_of(r, i);
-            if (p.key < pairs[k - 1].key) pairs[held++] = p;
-        }
-        weir_sort_pairs(pairs, pairs + room, held);
-    }
-}
-
-enum { FEW = 16 };
-
-/* The same for few pairs, which each candidate is put among. */
-static void select_few(const Row *r, weir_pair *pairs, int64_t k) {
-    int64_t held = 0, i = 0;
-    while (i < r->n) {
-        weir_pair p = pair_of(r, i++);
-        if (held < k || p.key < pairs[k - 1].key) {
-            int64_t at = held < k ? held++ : k - 1;
-            for (; at > 0 && pairs[at - 1].key > p.key; at--) pairs[at] = pairs[at - 1];
-            pairs[at] = p;
-        }
-        if (held < k) continue;
-        uint64_t last = 0;
-        weir_move(r->x->dtype, &last, 0, r->x->data, r->first + pairs[k - 1].index * r->step);
-        i = candidate(r, i, &last, false);
-    }
+#undef BEST
 }
 
 #undef TYPES
 #undef EITHER
 
-static void topk_row(const weir_call *c, Row r, int64_t to, int64_t k) {
-    weir_pair *pairs = c->scratch;
-    int64_t *index = c->out[1].data;
-    if (k <= FEW)
-        select_few(&r, pairs, k);
-    else
-        select_row(&r, pairs, k);
-    for (int64_t i = 0; i < k; i++) {
-        if (c->out[0].data)
-            weir_move(r.x->dtype, c->out[0].data, to + i * r.step, r.x->data,
-                      r.first + pairs[i].index * r.step);
-        if (index) index[to + i * r.step] = pairs[i].index;
+static const void *element(const Row *r, int64_t i) {
+    return (const char *)r->data + weir_bytes(r->dtype, i * r->step);
+}
+
+static void key_pairs(const Row *r, weir_pair *pairs, int64_t n) {
+    weir_line line = {r->dtype, r->data, 0, r->step};
+    weir_key_pairs(&line, r->largest ? ~UINT64_C(0) : 0, pairs, n);
+}
+
+/* The first n elements of a row as the pairs, sorted as far as the first k are concerned. */
+static void sort_first(const Row *r, const Work *w, int64_t n, int64_t k) {
+    for (int64_t i = 0; i < n; i++) w->pairs[i].index = i;
+    key_pairs(r, w->pairs, n);
+    weir_sort_pairs(w->pairs, w->spare, n, k);
+}
+
+/* A value that k elements at least are as good as: the k-th best of the best of the groups. */
+static const void *find_bar(const Row *r, const Work *w, int64_t k) {
+    find_best(r, w->groups, w->best);
+    Row best = {w->best, w->groups, 1, r->dtype, r->largest};
+    sort_first(&best, w, best.n, k);
+    return element(&best, w->pairs[k - 1].index);
+}
+
+/* The k first pairs in order: at first of the elements that reach the bar, or of as many as there
+ * is room for. The last of the k then is the bar that later elements must pass. The sort is stable
+ * and later elements stand behind: equal ones go by index. */
+static void select_row(const Row *r, const Work *w, int64_t k) {
+    int64_t held = 0, i = w->room < r->n ? w->room : r->n;
+    if (w->groups > 0 && r->step == 1) {
+        i = pick(r, 0, find_bar(r, w, k), true, w, &held);
+        key_pairs(r, w->pairs, held);
+        weir_sort_pairs(w->pairs, w->spare, held, k);
+    } else {
+        sort_first(r, w, i, k);
     }
+    while (i < r->n) {
+        const weir_pair *last = &w->pairs[k - 1];
+        int64_t kept = held = k;
+        i = pick(r, i, element(r, last->index), false, w, &held);
+        key_pairs(r, w->pairs + k, held - k);
+        for (int64_t j = k; j < held; j++)
+            if (w->pairs[j].key < last->key) w->pairs[kept++] = w->pairs[j];
+        if (kept > k) weir_sort_pairs(w->pairs, w->spare, kept, k);
+    }
+}
+
+/* Copies rows first, first + 1, ... whose elements are `step` apart, or makes keys of them where
+ * elements are compared as such. */
+static void gather_rows(const weir_tensor *x, int64_t first, int64_t step, int64_t n, const Work *w,
+                        int64_t lanes) {
+    int64_t pitch = pitch_of(n);
+#define GATHER(T, value)                                                                           \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        for (int64_t l = 0; l < lanes; l++)                                                        \
+            ((T *)w->rows)[l * pitch + i] = value(first + i * step + l);
+#define COPIED_4(at) ((const uint32_t *)x->data)[at]
+#define COPIED_8(at) ((const uint64_t *)x->data)[at]
+#define KEYED(at) weir_key(x->dtype, x->data, at) ^ (uint64_t)1 << 63
+    if (compared(x->dtype) != x->dtype)
+        GATHER(uint64_t, KEYED)
+    else if (weir_bits(x->dtype) == 32)
+        GATHER(uint32_t, COPIED_4)
+    else
+        GATHER(uint64_t, COPIED_8)
+#undef KEYED
+#undef COPIED_8
+#undef COPIED_4
+#undef GATHER
+}
+
+/* Results of the row that starts at element `first` of x and `to` of the results. */
+static void put_row(const weir_call *c, const weir_pair *pairs, int64_t first, int64_t to,
+                    int64_t step, int64_t k) {
+    const weir_tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t *index = c->out[1].data;
+    for (int64_t i = 0; index && i < k; i++) index[to + i * step] = pairs[i].index;
+    if (!y->data) return;
+#define PUT(bits, T)                                                                               \
+    case bits:                                                                                     \
+        for (int64_t i = 0; i < k; i++)                                                            \
+            ((T *)y->data)[to + i * step] = ((const T *)x->data)[first + pairs[i].index * step];   \
+        break;
+    switch (weir_bits(x->dtype)) {
+        PUT(64, uint64_t)
+        PUT(32, uint32_t)
+        PUT(16, uint16_t)
+        PUT(8, uint8_t)
+    default:
+        for (int64_t i = 0; i < k; i++)
+            weir_move(x->dtype, y->data, to + i * step, x->data, first + pairs[i].index * step);
+    }
+#undef PUT
 }
 
 void weir_call_topk(weir_call *c) {
     const weir_tensor *x = &c->in[0];
-    int64_t axis = c->attr[0], n = x->dims[axis], k = c->out[0].dims[axis], outer = 1, inner = 1;
+    int64_t axis = c->attr[0], n = x->dims[axis], k = c->out[0].dims[axis], outer = 1, lanes;
+    int64_t inner = inner_of(c);
     if (k > n) {
         c->status = WEIR_E_ARGUMENT;
         c->reason = "more elements are asked of top-k than the axis has";
         return;
     }
+    Work w;
+    plan_work(c, &w);
+    place_work(&w, c->scratch);
+    Row row = {NULL, n, w.lanes > 0 ? 1 : inner, compared(x->dtype), c->attr[1]};
     for (int64_t d = 0; d < axis; d++) outer *= x->dims[d];
-    for (int64_t d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
     weir_share part = weir_share_of(c, outer * inner, weir_bytes(x->dtype, 2) > 1 ? n : 0);
-    for (int64_t r = part.lo; k > 0 && r < part.hi; r++) {
-        int64_t o = r / inner, i = r % inner;
-        topk_row(c, (Row){x, o * n * inner + i, inner, n, c->attr[1]}, o * k * inner + i, k);
+    for (int64_t r = part.lo; k > 0 && r < part.hi; r += lanes) {
+        int64_t o = r / inner, i = r % inner, first = o * n * inner + i, left = inner - i;
+        lanes = w.lanes < 1 ? 1 : w.lanes < left ? w.lanes : left;
+        if (lanes > part.hi - r) lanes = part.hi - r;
+        if (w.lanes > 0) gather_rows(x, first, inner, n, &w, lanes);
+        for (int64_t l = 0; l < lanes; l++) {
+            row.data = w.lanes > 0 ? (char *)w.rows + weir_bytes(row.dtype, l * pitch_of(n))
+                                   : (char *)x->data + weir_bytes(row.dtype, first);
+            select_row(&row, &w, k);
+            put_row(c, w.pairs, first + l, o * k * inner + i + l, inner, k);
+        }
     }
 }
 
@@ -283,9 +378,14 @@ static int64_t slice_at(const Slices *s, int64_t slice, int64_t e) {
     return slice * s->step + e / s->inner * s->outer_step + e % s->inner;
 }
 
+/* Of slices of strings. */
 static int slice_order(const Slices *s, int64_t a, int64_t b) {
+    const int64_t *handle = s->x->data;
     for (int64_t e = 0; e < s->length; e++) {
-        int order = weir_order(s->c, s->x, slice_at(s, a, e), slice_at(s, b, e));
+        int64_t p = handle[slice_at(s, a, e)], q = handle[slice_at(s, b, e)];
+        int order = p == q ? 0
+                           : weir_text_order(weir_text_of(s->c->objects, p),
+                                             weir_text_of(s->c->objects, q));
         if (order) return order;
     }
     return 0;
@@ -308,13 +408,7 @@ static Slices slices_of(const weir_call *c) {
     return s;
 }
 
-/* Do single elements stand for the slices, with keys that say all of their order? */
-static bool one_key(const Slices *s) {
-    return s->length == 1 && s->x->dtype != WEIR_STRING && s->x->dtype != WEIR_C64 &&
-           s->x->dtype != WEIR_C128;
-}
-
-/* Four rows of indices, and pairs to sort or as many as a merge needs. */
+/* Four rows of indices, and pairs to sort. */
 int64_t weir_call_unique_scratch(const weir_call *c) {
     int64_t bytes;
     return __builtin_mul_overflow(slices_of(c).n,
@@ -326,35 +420,95 @@ int64_t weir_call_unique_scratch(const weir_call *c) {
 /* Sorted slices fall into groups; group g is numbered place[g] in the result. */
 typedef struct Groups {
     int64_t *order, *group, *first, *place;
+    weir_pair *pairs;
     int64_t n;
 } Groups;
 
-/* order[i] is the slice that comes i-th; equal ones stay as they were. */
-static void sort_slices(Slices *s, Groups *g, weir_pair *pairs) {
+/* Slices of strings: pairs[i].index is the slice that comes i-th, its key whether it starts a
+ * group. Equal ones stay as they were. */
+static void sort_texts(Slices *s, const Groups *g) {
     for (int64_t i = 0; i < s->n; i++) g->order[i] = i;
-    if (!one_key(s)) {
-        weir_sort(g->order, g->group, s->n, slice_less, s);
-        return;
+    weir_sort(g->order, g->group, s->n, slice_less, s);
+    for (int64_t i = 0; i < s->n; i++) {
+        bool starts = i == 0 || slice_order(s, g->order[i - 1], g->order[i]) != 0;
+        g->pairs[i] = (weir_pair){starts, g->order[i]};
     }
-    for (int64_t i = 0; i < s->n; i++)
-        pairs[i] = (weir_pair){weir_key(s->x->dtype, s->x->data, slice_at(s, i, 0)), i};
-    weir_sort_pairs(pairs, pairs + s->n, s->n);
-    for (int64_t i = 0; i < s->n; i++) g->order[i] = pairs[i].index;
+}
+
+/* Slices lo .. hi - 1, in the order so far, are equal in the elements so far. */
+typedef struct Run {
+    int64_t lo, hi;
+} Run;
+
+/* Sorts a run by a further element; marks where groups start in `starts`. The runs that are left go
+ * to `next`; returns where they end. */
+static Run *sort_run(const Slices *s, const weir_line *element, Run run, weir_pair *pairs,
+                     int64_t *starts, Run *next) {
+    weir_pair *p = pairs + run.lo;
+    int64_t n = run.hi - run.lo, lo = 0;
+    weir_key_pairs(element, 0, p, n);
+    weir_sort_pairs(p, pairs + s->n, n, n);
+    for (int64_t i = 1; i <= n; i++) {
+        if (i < n && p[i].key == p[lo].key) continue;
+        if (i < n) starts[run.lo + i] = 1;
+        if (i - lo > 1) *next++ = (Run){run.lo + lo, run.lo + i};
+        lo = i;
+    }
+    return next;
+}
+
+/* The same for slices of numbers: all are sorted by the first element, those that have it in common
+ * by the second and so on. Complex elements are two. */
+static void sort_numbers(const Slices *s, const Groups *g) {
+    int32_t part = weir_part(s->x->dtype);
+    int64_t parts = part == s->x->dtype ? 1 : 2, runs = s->n > 1, *starts = g->order;
+    Run *from = (Run *)g->first, *to = (Run *)g->place;
+    for (int64_t i = 0; i < s->n; i++) {
+        g->pairs[i].index = i;
+        starts[i] = i == 0;
+    }
+    if (runs) from[0] = (Run){0, s->n};
+    for (int64_t e = 0; runs > 0 && e < s->length * parts; e++) {
+        int64_t first = slice_at(s, 0, e / parts) * parts + e % parts;
+        weir_line element = {part, s->x->data, first, s->step * parts};
+        Run *end = to, *swap = from;
+        for (int64_t k = 0; k < runs; k++)
+            end = sort_run(s, &element, from[k], g->pairs, starts, end);
+        runs = end - to;
+        from = to;
+        to = swap;
+    }
+    for (int64_t i = 0; i < s->n; i++) g->pairs[i].key = (uint64_t)starts[i];
 }
 
 static Groups group_slices(const weir_call *c, Slices *s) {
-    int64_t *scratch = c->scratch, found = 0;
-    Groups g = {scratch, scratch + s->n, scratch + 2 * s->n, scratch + 3 * s->n, 0};
-    sort_slices(s, &g, (weir_pair *)(scratch + 4 * s->n));
-    for (int64_t i = 0; i < s->n; i++) {
-        if (i == 0 || slice_order(s, g.order[i - 1], g.order[i]) != 0) g.first[g.n++] = g.order[i];
-        g.group[g.order[i]] = g.n - 1;
+    int64_t *scratch = c->scratch, n = s->n, found = 0;
+    weir_pair *pairs = (weir_pair *)(scratch + 4 * n);
+    Groups g = {scratch, scratch + n, scratch + 2 * n, scratch + 3 * n, pairs, 0};
+    if (s->x->dtype == WEIR_STRING)
+        sort_texts(s, &g);
+    else
+        sort_numbers(s, &g);
+    for (int64_t i = 0; i < n; i++) {
+        if (pairs[i].key) g.first[g.n++] = pairs[i].index;
+        g.group[pairs[i].index] = g.n - 1;
     }
     for (int64_t k = 0; k < g.n; k++) g.place[k] = k;
     if (c->attr[1]) return g;
-    for (int64_t i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < n; i++)
         if (g.first[g.group[i]] == i) g.place[g.group[i]] = found++;
     return g;
+}
+
+/* Copies slice `from` of s to place `at` of y, as many elements at a time as lie side by side. */
+static void put_slice(const Slices *to, int64_t at, char *y, const Slices *s, int64_t from) {
+    int32_t type = s->x->dtype;
+    const char *x = s->x->data;
+    for (int64_t e = 0; weir_bits(type) < 8 && e < s->length; e++)
+        weir_move(type, y, slice_at(to, at, e), x, slice_at(s, from, e));
+    for (int64_t e = 0; weir_bits(type) >= 8 && e < s->length; e += s->inner)
+        memcpy(y + weir_bytes(type, slice_at(to, at, e)),
+               x + weir_bytes(type, slice_at(s, from, e)), (size_t)weir_bytes(type, s->inner));
 }
 
 void weir_call_unique(weir_call *c) {
@@ -366,9 +520,7 @@ void weir_call_unique(weir_call *c) {
     for (int64_t k = 0; k < g.n; k++) {
         if (first) first[g.place[k]] = g.first[k];
         if (counts) counts[k] = 0;
-        for (int64_t e = 0; c->out[0].data && e < s.length; e++)
-            weir_move(s.x->dtype, c->out[0].data, slice_at(&to, g.place[k], e), s.x->data,
-                      slice_at(&s, g.first[k], e));
+        if (c->out[0].data) put_slice(&to, g.place[k], c->out[0].data, &s, g.first[k]);
     }
     for (int64_t i = 0; i < s.n; i++) {
         int64_t k = g.place[g.group[i]];

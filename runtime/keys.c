@@ -57,14 +57,33 @@ static uint64_t get_bits(const Kind *k, const void *data, int64_t i) {
     return (uint64_t)(p[i / per] >> (i % per) * k->bits) & ((1u << k->bits) - 1);
 }
 
-uint64_t weir_key(int32_t dtype, const void *data, int64_t i) {
-    const Kind *k = &kinds[dtype];
+/* In line, so that little is left of it where the kind is known. */
+static inline __attribute__((always_inline)) uint64_t key_of(const Kind *k, const void *data,
+                                                             int64_t i) {
     uint64_t u = get_bits(k, data, i), sign = UINT64_C(1) << (k->bits - 1);
     if (k->class == UNSIGNED) return u;
     if (k->class == SIGNED) return u ^ sign;
     if ((u & (sign - 1)) > k->nan_above || (k->nan_code && u == k->nan_code)) return UINT64_MAX;
     if (u == sign) u = 0;
     return u & sign ? sign - 1 - (u & (sign - 1)) : u | sign;
+}
+
+uint64_t weir_key(int32_t dtype, const void *data, int64_t i) {
+    return key_of(&kinds[dtype], data, i);
+}
+
+void weir_key_pairs(const weir_line *l, uint64_t flip, weir_pair *pairs, int64_t n) {
+#define KEYS(kind)                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        pairs[i].key = key_of(kind, l->data, l->first + pairs[i].index * l->step) ^ flip;
+    switch (l->dtype) {
+    case WEIR_F32: KEYS(&kinds[WEIR_F32]) break;
+    case WEIR_F64: KEYS(&kinds[WEIR_F64]) break;
+    case WEIR_I64: KEYS(&kinds[WEIR_I64]) break;
+    case WEIR_I32: KEYS(&kinds[WEIR_I32]) break;
+    default: KEYS(&kinds[l->dtype])
+    }
+#undef KEYS
 }
 
 void weir_key_kind(int32_t dtype, uint64_t kind[2]) {
@@ -95,24 +114,6 @@ int weir_text_order(weir_string a, weir_string b) {
     int64_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
     int order = n ? memcmp(a.at, b.at, (size_t)n) : 0;
     return order ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
-}
-
-int weir_order(const weir_call *c, const weir_tensor *t, int64_t a, int64_t b) {
-    int32_t type = t->dtype;
-    if (type == WEIR_STRING) {
-        const int64_t *handle = t->data;
-        return handle[a] == handle[b] ? 0
-                                      : weir_text_order(weir_text_of(c->objects, handle[a]),
-                                                        weir_text_of(c->objects, handle[b]));
-    }
-    int parts = weir_part(type) == type ? 1 : 2;
-    type = weir_part(type);
-    for (int i = 0; i < parts; i++) {
-        uint64_t p = weir_key(type, t->data, a * parts + i),
-                 q = weir_key(type, t->data, b * parts + i);
-        if (p != q) return p < q ? -1 : 1;
-    }
-    return 0;
 }
 
 /* Merge sort from the bottom up. */
@@ -154,14 +155,56 @@ static void insert_pairs(weir_pair *pairs, int64_t n) {
     }
 }
 
-/* By bytes from the last on; those in which no two keys differ need no round. */
-void weir_sort_pairs(weir_pair *pairs, weir_pair *spare, int64_t n) {
-    if (n <= 48) {
-        insert_pairs(pairs, n);
+/* The first of the pairs comes to the front past all others, then the next, k times. No branch
+ * depends on the data; keys take their turns by the fewest steps, which wait for each other. */
+static void lift_pairs(weir_pair *pairs, int64_t n, int64_t k) {
+    for (int64_t to = 0; to < k; to++) {
+        weir_pair p = pairs[n - 1];
+        for (int64_t i = n - 2; i >= to; i--) {
+            weir_pair q = pairs[i];
+            uint64_t least = p.key < q.key ? p.key : q.key;
+            int64_t differ = (p.index ^ q.index) & -(int64_t)(p.key < q.key);
+            pairs[i + 1] = (weir_pair){p.key ^ q.key ^ least, p.index ^ differ};
+            p = (weir_pair){least, q.index ^ differ};
+        }
+        pairs[to] = p;
+    }
+}
+
+enum { LIFTED = 160, COUNTED = 64, INSERTED = 48 };
+
+/* Each pair goes to the place that is the number of pairs before it: more is compared than by
+ * insertion, but several at a time, and no branch depends on the data. For at most COUNTED keys
+ * that do not differ in their upper halves. */
+static void count_pairs(weir_pair *pairs, weir_pair *spare, int n) {
+    int32_t key[COUNTED];
+    int whole = (n + 3) & ~3;
+    for (int i = 0; i < n; i++) key[i] = (int32_t)((uint32_t)pairs[i].key ^ (uint32_t)1 << 31);
+    for (int i = n; i < whole; i++) key[i] = INT32_MAX;
+    for (int i = 0; i < n; i++) {
+        int32_t k = key[i], before = 0;
+        for (int j = 0; j < whole; j++) before += (key[j] < k) | ((key[j] == k) & (j < i));
+        spare[before] = pairs[i];
+    }
+    memcpy(pairs, spare, sizeof *pairs * (size_t)n);
+}
+
+/* Many by bytes from the last on; those in which no two keys differ need no round. */
+void weir_sort_pairs(weir_pair *pairs, weir_pair *spare, int64_t n, int64_t k) {
+    if (n <= LIFTED && n * k <= LIFTED) {
+        lift_pairs(pairs, n, k);
         return;
     }
     uint64_t differ = 0;
     for (int64_t i = 1; i < n; i++) differ |= pairs[i].key ^ pairs[0].key;
+    if (n <= COUNTED && !(differ >> 32)) {
+        count_pairs(pairs, spare, (int)n);
+        return;
+    }
+    if (n <= INSERTED) {
+        insert_pairs(pairs, n);
+        return;
+    }
     weir_pair *from = pairs, *to = spare;
     for (int shift = 0; shift < 64; shift += 8) {
         if (!(differ >> shift & 255)) continue;
