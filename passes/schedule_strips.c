@@ -287,10 +287,12 @@ static int64_t columns_back(const StripsPlan *p) {
     const Map *root = p->map[3];
     const Access *to = &root->write.at[0].to[0];
     int64_t columns = p->side[1] * p->apart[1], lanes = lanes_of(p->s), most = p->strip.row[1];
-    if (map_extent(root, p->image[1], -1) < 0) return columns;
+    int64_t width = map_extent(root, p->image[1], -1);
+    if (width < 0) return columns;
+    if (width / columns < most) most = width / columns;
     if (access_stride(p->s->flow, root, to, p->image[1], lanes) != 1) return columns;
-    int64_t tiles = lanes / columns;
-    return columns * (tiles < 1 ? 1 : tiles > most ? most : tiles);
+    int64_t tiles = lanes / columns < most ? lanes / columns : most;
+    return columns * (tiles < 1 ? 1 : tiles);
 }
 
 static void tile_line(StripsPlan *p, LineKind kind, int pos) {
