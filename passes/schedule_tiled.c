@@ -83,15 +83,27 @@ static bool shares_lines(const Tiled *t, int d) {
     return step > 0 && step < LINE_BITS / dtype_bits(t->s->flow->cont.at[to->cont].type);
 }
 
+/* Are all panels near while rows pass, and rows of results in one piece? Threads that part panels
+ * would each write a part of every row, of a few lines: the other's are fetched with them. Measured
+ * on Zen 4, two threads, 64 columns: 0.2 of the time with 3 terms, 0.7 with 16, the same with 64.
+ */
+static bool rows_first(const Tiled *t) {
+    double near = (double)t->s->env->machine->level[0].bytes / 2;
+    const Access *to = &t->root->write.at[0].to[0];
+    return t->row[0] >= 0 && lane_operand_bytes(t) <= near &&
+           access_stride(t->s->flow, t->root, to, t->root_of[t->lane], 1) == 1;
+}
+
 /* Output dims, outermost first: those that are no rows, the lane dim, rows, those that share lines.
  * The lane dim stands first where a panel of its operand is too large to be read again for each of
- * the others. Where it walks, it stands inside of all that do not read its operand again; these
- * stand as they are stored, so that threads part the result as they part what other maps of its
- * layout make. */
+ * the others, behind rows where panels are few and small. Where it walks, it stands inside of all
+ * that do not read its operand again; these stand as they are stored, so that threads part the
+ * result as they part what other maps of its layout make. */
 static int tile_order(const Tiled *t, int *order) {
     bool lane_out = t->lane >= 0 && tiled_output(t, t->lane), walks = lane_out && lane_walks(t);
     double room = (double)t->s->env->machine->level[1].bytes / 2;
     bool first = lane_out && !walks && lane_operand_bytes(t) > room;
+    bool last = lane_out && !first && rows_first(t);
     int n = 0, stored[MAP_DIMS];
     storage_order(t->s, t->p, stored);
     if (first) order[n++] = t->lane;
@@ -100,9 +112,10 @@ static int tile_order(const Tiled *t, int *order) {
         if (!tiled_output(t, d) || d == t->lane || shares_lines(t, d)) continue;
         if (!is_row(t, d) || (walks && !tiled_shares_lanes(t, d))) order[n++] = d;
     }
-    if (lane_out && !first) order[n++] = t->lane;
+    if (lane_out && !first && !last) order[n++] = t->lane;
     for (int i = 1; i >= 0; i--)
         if (t->row[i] >= 0 && (!walks || tiled_shares_lanes(t, t->row[i]))) order[n++] = t->row[i];
+    if (last) order[n++] = t->lane;
     for (int d = 0; d < t->p->dim.n; d++)
         if (tiled_output(t, d) && shares_lines(t, d)) order[n++] = d;
     if (!lane_out && t->lane >= 0) share_largest(t, order, n);
