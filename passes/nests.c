@@ -370,6 +370,31 @@ static bool writes_terms(const MapPlan *plan) {
     return any;
 }
 
+/* Does `at` repeat along d within a tile of `size`, as where the tiles of a spread window lie? */
+static bool repeats_within(Dim at, Dim d, int64_t size) {
+    for (int i = 0; i < at->nterms; i++)
+        for (int k = 0; k < at->term[i].natoms; k++) {
+            const Atom *a = at->term[i].atom[k];
+            if (a->kind == ATOM_SYM) continue;
+            int64_t period = a->kind == ATOM_MOD && dim_uses(a->a, d) ? const_or(a->b, size) : size;
+            if (period < size || repeats_within(a->a, d, size)) return true;
+        }
+    return false;
+}
+
+/* Do a few of `size` indices along the root's dim d want nearly all that the whole tile wants of
+ * what is made for it? */
+static bool wants_all(const Lowering *lo, int d, int64_t size) {
+    const Map *m = lo->plan[lo->nplan - 1].map;
+    for (int v = 0; size > EXACT_MOST && v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || lo->keep[val->read.cont] == KEEP_ARENA) continue;
+        for (int k = 0; k < val->read.rank; k++)
+            if (repeats_within(val->read.at[k], m->dim.at[d].sym, size)) return true;
+    }
+    return false;
+}
+
 /* What a symbolic tail of the root's tile loop number `depth` is. Registers want to know what they
  * hold, and maps in front that are unrolled whole what they are for; but where nothing is summed
  * for a tile, each size is a copy of these maps, and to make what a single result needs, one after
@@ -392,6 +417,8 @@ static TailForm tail_form(const Lowering *lo, int depth) {
         }
     }
     if (!whole && !(held && root->unroll[root->tile.at[depth].dim])) return TAIL_ANY;
+    if (!held && wants_all(lo, root->tile.at[depth].dim, root->tile.at[depth].size))
+        return TAIL_ANY;
     return whole && !sums ? TAIL_SINGLE : near ? TAIL_NEAR : TAIL_EXACT;
 }
 
