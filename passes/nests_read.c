@@ -32,15 +32,18 @@ int guarded_buf(const Leaf *f, const Access *read) {
     return -1;
 }
 
-/* What must be >= 0 for a container to have elements, as far as that is not proven. */
-static int rooms(const Leaf *f, int cont, Dim *room) {
+/* What must be >= 0 for the container of a read to have elements, as far as that is not proven: it
+ * has along dims whose index is inside. */
+static int rooms(const Leaf *f, const Access *read, Dim *room) {
     Lowering *lo = f->lo;
     DimEnv env = lowering_env(lo);
-    const Cont *c = &lo->flow->cont.at[cont];
+    const Cont *c = &lo->flow->cont.at[read->cont];
     int n = 0;
     for (int k = 0; k < c->rank; k++) {
         Dim last = dim_addc(lo->ctx, c->shape[k], -1);
-        if (!dim_ge0(lo->ctx, last, &env)) room[n++] = last;
+        bool inside = dim_ge0(lo->ctx, read->at[k], &env) &&
+                      dim_ge0(lo->ctx, dim_sub(lo->ctx, last, read->at[k]), &env);
+        if (!inside && !dim_ge0(lo->ctx, last, &env)) room[n++] = last;
     }
     return n;
 }
@@ -56,7 +59,7 @@ static int clamped_read(Leaf *f, Body *b, const Val *read) {
             lowering_simplify(lo, dim_max(lo->ctx, zero, dim_min(lo->ctx, read->read.at[k], top)));
     }
     Access to = lowering_access(lo, read->read.cont, at, false);
-    bool filled = !rooms(f, read->read.cont, room);
+    bool filled = !rooms(f, &read->read, room);
     for (int i = 0; i < f->nsized; i++)
         filled |= f->sized[i].cont == read->read.cont && f->sized[i].filled;
     return filled ? body_read(b, to, read->type) : body_read_else(b, to, read->type, read->arg[0]);
@@ -225,35 +228,37 @@ void guard_reads(Leaf *f, const Lane *lane, Stmts *into) {
     for (int v = 0; f->apart && v < f->map->body.val.n; v++) read_apart(f, v, into);
 }
 
-/* Runs fn for each case of `n` containers: with elements, without. */
-static void each_case(Leaf *f, const Lane *lane, LaneFn *fn, const int *cont, int n, Stmts *into) {
+/* Runs fn for each case of the containers of `n` reads: with elements, without. */
+static void each_case(Leaf *f, const Lane *lane, LaneFn *fn, const Access *read, int n,
+                      Stmts *into) {
     if (!n) {
         fn(f, lane, into);
         return;
     }
     Ctx *ctx = f->lo->ctx;
     Dim room[RANK_MAX], least;
-    int nroom = rooms(f, *cont, room), at = f->nsized++;
-    f->sized[at] = (Sized){*cont, true};
-    each_case(f, lane, fn, cont + 1, n - 1, behind(f->lo, room, nroom, into));
+    int nroom = rooms(f, read, room), at = f->nsized++;
+    f->sized[at] = (Sized){read->cont, true};
+    each_case(f, lane, fn, read + 1, n - 1, behind(f->lo, room, nroom, into));
     f->sized[at].filled = false;
     least = room[0];
     for (int i = 1; i < nroom; i++) least = dim_min(ctx, least, room[i]);
     Dim none = dim_addc(ctx, dim_mulc(ctx, least, -1), -1);
-    each_case(f, lane, fn, cont + 1, n - 1, behind(f->lo, &none, 1, into));
+    each_case(f, lane, fn, read + 1, n - 1, behind(f->lo, &none, 1, into));
     f->nsized--;
 }
 
 void for_sizes(Leaf *f, const Lane *lane, LaneFn *fn, Stmts *into) {
     Dim cond[RANK_MAX * 2];
-    int cont[SIZED_MAX], n = 0;
+    Access sized[SIZED_MAX];
+    int n = 0;
     for (int v = 0; v < f->map->body.val.n; v++) {
         Val val;
         if (!may_be_outside(f, v)) continue;
-        int c = f->map->body.val.at[v].read.cont, by = outside(f, v, &val, cond);
-        bool clamps = by && !may_guard(f, &val, cond, by) && rooms(f, c, cond);
-        for (int i = 0; i < n; i++) clamps &= cont[i] != c;
-        if (clamps && n < SIZED_MAX) cont[n++] = c;
+        int by = outside(f, v, &val, cond);
+        bool clamps = by && !may_guard(f, &val, cond, by) && rooms(f, &val.read, cond);
+        for (int i = 0; i < n; i++) clamps &= sized[i].cont != val.read.cont;
+        if (clamps && n < SIZED_MAX) sized[n++] = val.read;
     }
-    each_case(f, lane, fn, cont, n, into);
+    each_case(f, lane, fn, sized, n, into);
 }

@@ -368,9 +368,9 @@ static bool are_boxes(Lower *lo, const Boxes *b) {
         Dim most = dim_addc(lo->ctx, b->extent[i], b->mode == PAD_REFLECT ? -1 : 0);
         Dim zero = dim_const(lo->ctx, 0);
         bool none = dim_is(b->before[i], 0) && dim_is(b->after[i], 0);
-        if (!dim_ge0(lo->ctx, dim_addc(lo->ctx, b->extent[i], -1), &env)) return false;
         padded += !none;
-        if (none) continue;
+        if (none) continue; /* of any extent, also none */
+        if (!dim_ge0(lo->ctx, dim_addc(lo->ctx, b->extent[i], -1), &env)) return false;
         if (!dim_le(lo->ctx, zero, b->before[i], &env) || !dim_le(lo->ctx, zero, b->after[i], &env))
             return false;
         if (b->mode != PAD_EDGE && (!dim_le(lo->ctx, b->before[i], most, &env) ||
