@@ -4,6 +4,7 @@
 
     tests/bench/ops.py                              # all, on 2 threads
     tests/bench/ops.py --threads 1 --only 'pools|Resize'
+    tests/bench/ops.py --cases ops_forms            # the same families in other forms
     tests/bench/ops.py --results tests/results      # also writes ops-DATE.json and .md there
 
 A case is compiled by build/weir, then both engines take turns in a process of its own; figures are medians
@@ -13,6 +14,7 @@ With --results, rows of the same day for other cases or numbers of threads are k
 """
 import argparse
 import concurrent.futures
+import importlib
 import json
 import multiprocessing
 import os
@@ -189,7 +191,7 @@ def tables(rows, threads):
 def write_results(args, rows):
     about = engines.facts()
     args.results.mkdir(parents=True, exist_ok=True)
-    base = args.results / f"ops-{about['date']}"
+    base = args.results / f"{'ops' if args.cases == 'ops_cases' else 'ops-forms'}-{about['date']}"
     kept = json.loads(base.with_suffix(".json").read_text())["rows"] if base.with_suffix(".json").exists() else []
     now = {(row["case"], row["threads"]) for row in rows}
     rows = [row for row in kept if (row["case"], row["threads"]) not in now] + rows
@@ -210,6 +212,7 @@ def write_results(args, rows):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", metavar="PATTERN", help='cases whose "family: name" this pattern is in')
+    parser.add_argument("--cases", default="ops_cases", choices=["ops_cases", "ops_forms"], help="the module of the cases")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--threads", default=[2], type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--check", action="store_true", help="agreement only")
@@ -227,7 +230,8 @@ def main():
     args = arguments()
     use_packages()
     import ops_cases
-    found = [made for made in ops_cases.cases() if re.search(args.only, f"{made.family}: {made.name}")]
+    importlib.import_module(args.cases)
+    found = [made for made in ops_cases.cases(args.cases) if re.search(args.only, f"{made.family}: {made.name}")]
     if args.list:
         return print("\n".join(f"{made.family}: {made.name}" for made in found))
     if not found:
