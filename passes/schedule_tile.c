@@ -463,7 +463,8 @@ bool tiled_picks(const Tiled *t) {
     return false;
 }
 
-/* What a window's unrolling puts into a text, by the taps of a tile's row. */
+/* Taps that are written out at most; so many times the rows of a tile, where these are of two dims
+ * or not all taps are. */
 enum { TAPS = 25, TEXT_MOST = TAPS * LATENCY_OPERATIONS };
 
 /* All taps of a window, where they are few. Compilers take minutes for more. */

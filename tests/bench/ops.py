@@ -36,6 +36,8 @@ REASONS = {  # case -> why it is slower than LIMIT says
     "EyeLike": "each element is compared and written; memory that is cleared as a whole is not read before",
     "MatMul f16": "the operand is the caller's: each of its halves is widened for each panel; between operators they are kept in f32",
     "Conv 1x1 7x7 2048 to 512": "an image that the caller has by channels is turned first; inside of a network it lies as products read it",
+    "Col2Im": "each element asks which of nine windows meet it; columns of their own would need no question",
+    "DW 5 s2": "each of 25 taps is sifted from two vectors; between operators lanes run along channels",
     "ConvTranspose 2x2 stride 2": "the result is the caller's: columns of two phases are woven in registers",
 }
 

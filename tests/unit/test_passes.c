@@ -385,7 +385,7 @@ Test(passes, sums_of_doubles_fit) {
         "flow f {\n  in x : f64[40,64]  param w : f64[64,48]  out y : f64[40,48]\n"
         "  map mm [i:40, j:48, k:64] { x[i,k] * w[k,j] -> y[i,j] sum:f64 }\n}\n";
     static const char *const few[] = {"(_1/8, _0, _1%8)", "tile j:8 i:5", NULL};
-    static const char *const many[] = {"(_1/32, _0, _1%32)", "tile j:32 i:5", NULL};
+    static const char *const many[] = {"(_1/32, _0, _1%32)", "tile i:5 j:32", NULL};
     expect_on(&narrow, MATH_DEFAULT, "schedule", text, few);
     expect_on(&wide, MATH_DEFAULT, "schedule", text, many);
 }
@@ -449,8 +449,8 @@ Test(passes, rows_read_again_are_worth_quarters) {
 
 /* Rows known only at run time are joined, in the product and in what follows it. */
 Test(passes, unknown_rows_are_merged) {
-    static const char *const parts[] = {"merge (mm.s, mm.n)", "merge (a, b)", "tile j:32 b:8",
-                                        "parallel j b", NULL};
+    static const char *const parts[] = {"merge (mm.s, mm.n)", "merge (a, b)", "tile b:8 j:32",
+                                        "parallel b j", NULL};
     expect_after("schedule", text_named("flow merged_rows"), parts);
 }
 
