@@ -68,18 +68,35 @@ static Margins find_margins(const Flow *flow, int cont) {
 
 /* ---- who reads them -------------------------------------------------------------------------- */
 
-/* Is index k of the read as MarginRead says of it? */
-static bool slides(const Flow *flow, const Map *m, int d, MarginRead *r) {
-    Dim at = r->val->read.at[r->at], sym[2] = {m->dim.at[d].sym, NULL}, coef[2], rest;
-    r->result = -1;
-    for (int i = 0; i < m->dim.n; i++) {
-        if (i == d || !dim_uses(at, m->dim.at[i].sym)) continue;
-        if (r->result >= 0 || map_reduces(m, i)) return false;
-        r->result = i, sym[1] = m->dim.at[i].sym;
+bool index_slides(const Flow *flow, const Map *m, Dim at, Sliding *s) {
+    Dim coef[2];
+    s->result = s->tap = -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (!dim_uses(at, m->dim.at[d].sym)) continue;
+        int *of = map_reduces(m, d) ? &s->tap : &s->result;
+        if (*of >= 0) return false;
+        *of = d;
     }
-    return r->result >= 0 && dim_affine(flow->ctx, at, sym, 2, coef, &rest) &&
-           dim_is_const(coef[0], &r->apart) && dim_is_const(coef[1], &r->step) && r->apart > 0 &&
-           r->step > 0;
+    if (s->result < 0 || s->tap < 0) return false;
+    Dim sym[] = {m->dim.at[s->result].sym, m->dim.at[s->tap].sym};
+    return dim_affine(flow->ctx, at, sym, 2, coef, &s->first) && dim_is_const(coef[0], &s->step) &&
+           dim_is_const(coef[1], &s->apart);
+}
+
+bool slides_alone(const Map *m, const Access *a, int k, const Sliding *s) {
+    for (int i = 0; i < a->rank; i++)
+        if (i != k && (dim_uses(a->at[i], m->dim.at[s->result].sym) ||
+                       dim_uses(a->at[i], m->dim.at[s->tap].sym)))
+            return false;
+    return true;
+}
+
+/* Is index `at` of the read as MarginRead says of it? */
+static bool slides(const Flow *flow, const Map *m, int d, MarginRead *r) {
+    Sliding s;
+    if (!index_slides(flow, m, r->val->read.at[r->at], &s) || s.tap != d) return false;
+    r->result = s.result, r->step = s.step, r->apart = s.apart;
+    return s.step > 0 && s.apart > 0;
 }
 
 bool margin_read(const Flow *flow, const Map *m, int d, MarginRead *r) {

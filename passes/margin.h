@@ -8,6 +8,17 @@
 /* Does the map but add products up, two factors each? */
 bool adds_products(const Flow *flow, const Map *m, Contraction *c);
 
+/* An index of a read that moves with one result dim, by `step` elements for each index of it, and
+ * with one reduced dim (a tap), by `apart`: step * result + apart * tap + first. */
+typedef struct Sliding {
+    int result, tap;
+    int64_t step, apart;
+    Dim first;
+} Sliding;
+bool index_slides(const Flow *flow, const Map *m, Dim at, Sliding *s);
+/* Does no index but number k of the read use the sliding's dims? */
+bool slides_alone(const Map *m, const Access *a, int k, const Sliding *s);
+
 /* A factor of a sum of products that moves with a reduced dim through a margin of zeros: its index
  * number `at` is `apart` times that dim, `step` times a dim of the results, and a number. What lies
  * below `low` along it is 0, and what lies at `high` and beyond. */

@@ -42,27 +42,6 @@ static int zero_outside(const Flow *flow, const Map *m) {
     return factor ? c.a : -1;
 }
 
-/* The one result dim and the one reduced dim that index `at` uses. */
-static bool find_pair(const Map *m, Dim at, Slide *s) {
-    s->d = s->r = -1;
-    for (int d = 0; d < m->dim.n; d++) {
-        if (!dim_uses(at, m->dim.at[d].sym)) continue;
-        int *of = map_reduces(m, d) ? &s->r : &s->d;
-        if (*of >= 0 || m->dim.at[d].seq) return false;
-        *of = d;
-    }
-    return s->d >= 0 && s->r >= 0;
-}
-
-/* Does only index k of the read use the slide's dims? */
-static bool used_once(const Map *m, const Access *a, int k, const Slide *s) {
-    for (int i = 0; i < a->rank; i++)
-        if (i != k &&
-            (dim_uses(a->at[i], m->dim.at[s->d].sym) || dim_uses(a->at[i], m->dim.at[s->r].sym)))
-            return false;
-    return true;
-}
-
 /* Adds result i, which meets something by taps from .. to; more than SEGMENTS are counted only. */
 static void add_result(Slide *s, int64_t i, int64_t from, int64_t to) {
     Segment *last = s->n && s->n <= SEGMENTS ? &s->segment[s->n - 1] : NULL;
@@ -80,22 +59,22 @@ static void add_result(Slide *s, int64_t i, int64_t from, int64_t to) {
 /* The segments of index k of the read; false: it is no slide over known sizes, or some result meets
  * nothing at all. */
 static bool find_segments(const Flow *flow, const Map *m, const Access *a, int k, Slide *s) {
-    int64_t size, step[2], first;
-    Dim coef[2], rest;
-    if (!dim_is_const(flow->cont.at[a->cont].shape[k], &size) || !find_pair(m, a->at[k], s) ||
-        !used_once(m, a, k, s))
+    int64_t size, first;
+    Sliding at;
+    if (!dim_is_const(flow->cont.at[a->cont].shape[k], &size) ||
+        !index_slides(flow, m, a->at[k], &at) || !slides_alone(m, a, k, &at) ||
+        !dim_is_const(at.first, &first))
         return false;
+    s->d = at.result, s->r = at.tap;
+    if (m->dim.at[s->d].seq || m->dim.at[s->r].seq) return false;
     int64_t results = map_extent(m, s->d, -1), taps = map_extent(m, s->r, -1);
-    Dim sym[] = {m->dim.at[s->d].sym, m->dim.at[s->r].sym};
-    if (results < 1 || taps < 2 || !dim_affine(flow->ctx, a->at[k], sym, 2, coef, &rest) ||
-        !dim_is_const(coef[0], &step[0]) || !dim_is_const(coef[1], &step[1]) ||
-        !dim_is_const(rest, &first))
-        return false;
-    s->n = 0, s->step = step[1], s->alone = results > 1, s->next = 0;
+    if (results < 1 || taps < 2) return false;
+    s->n = 0, s->step = at.apart, s->alone = results > 1, s->next = 0;
     for (int64_t i = 0; i < results; i++) {
-        int64_t from = 0, to = taps - 1, at = first + i * step[0];
-        while (from <= to && (at + from * step[1] < 0 || at + from * step[1] >= size)) from++;
-        while (from <= to && (at + to * step[1] < 0 || at + to * step[1] >= size)) to--;
+        int64_t from = 0, to = taps - 1, place = first + i * at.step;
+        while (from <= to && (place + from * at.apart < 0 || place + from * at.apart >= size))
+            from++;
+        while (from <= to && (place + to * at.apart < 0 || place + to * at.apart >= size)) to--;
         if (from > to) return false;
         add_result(s, i, from, to);
     }

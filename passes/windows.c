@@ -6,7 +6,7 @@
  * belongs to one row of results, and where windows step over elements, their last dim alone has to
  * sift them out of vectors. Sums come in another order, so they stay whole in strict mathematics.
  */
-#include "passes/access.h"
+#include "passes/margin.h"
 
 /* What is read directly must be so many times what is read dim by dim. */
 #define WORTH 1.5
@@ -24,29 +24,15 @@ typedef struct Window {
     bool given; /* the caller orders the operand: lanes go along its last dim */
 } Window;
 
-/* The only index of the access that uses dim d, or -1. */
-static int only_index(const Map *m, const Access *a, int d) {
-    int only = -1;
+/* The slide along reduced dim `tap`. */
+static bool find_slide(const Flow *flow, const Map *m, const Access *a, int tap, Slide *s) {
+    Sliding at;
     for (int k = 0; k < a->rank; k++) {
-        if (!dim_uses(a->at[k], m->dim.at[d].sym)) continue;
-        if (only >= 0) return -1;
-        only = k;
+        if (!index_slides(flow, m, a->at[k], &at) || at.tap != tap) continue;
+        *s = (Slide){at.result, tap, k, at.step};
+        return at.step > 0 && slides_alone(m, a, k, &at);
     }
-    return only;
-}
-
-static bool find_slide(Ctx *ctx, const Map *m, const Access *a, int tap, Slide *s) {
-    Dim step, rest;
-    *s = (Slide){-1, tap, only_index(m, a, tap), 0};
-    for (int d = 0; s->at >= 0 && d < m->dim.n; d++) {
-        if (d == tap || !dim_uses(a->at[s->at], m->dim.at[d].sym)) continue;
-        if (s->row >= 0 || map_reduces(m, d) || only_index(m, a, d) != s->at) return false;
-        s->row = d;
-    }
-    if (s->row < 0 || !dim_affine(ctx, a->at[s->at], &m->dim.at[s->row].sym, 1, &step, &rest))
-        return false;
-    s->step = extent_or(step, 0);
-    return s->step > 0;
+    return false;
 }
 
 /* One read of a container, reduced to one place in any order, and what it finds outside of the
@@ -72,7 +58,7 @@ static bool find_window(const Flow *flow, const Map *m, bool strict, Window *win
         Slide s;
         if (m->dim.at[d].seq) return false;
         if (!map_reduces(m, d)) continue;
-        if (!find_slide(flow->ctx, m, a, d, &s)) return false;
+        if (!find_slide(flow, m, a, d, &s)) return false;
         int k = win->n++;
         for (; k && win->slide[k - 1].at >= s.at; k--) {
             if (win->slide[k - 1].at == s.at) return false;
