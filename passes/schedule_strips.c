@@ -299,10 +299,10 @@ static void tile_line(StripsPlan *p, LineKind kind, int pos) {
     Line *line = kernel_line(p->s->flow, p->kernel, kind, pos);
     if (p->strip.images > 1) line_dim(p->s->flow, line, p->map[3], p->batch[0], 1);
     line_dim(p->s->flow, line, p->map[3], p->channel, lanes_of(p->s));
-    for (int i = 0; i < 2; i++)
-        if (p->strip.row[i] > 1)
-            line_dim(p->s->flow, line, p->map[3], p->image[i],
-                     i ? columns_back(p) : p->side[i] * p->apart[i]);
+    for (int i = p->first; i < 2; i++) {
+        int64_t tile = p->side[i] * p->apart[i], size = i ? columns_back(p) : tile;
+        if (size < tile * p->strip.row[i]) line_dim(p->s->flow, line, p->map[3], p->image[i], size);
+    }
 }
 
 /* Terms summed at a time: few where the way back along two dims makes errors larger. */
