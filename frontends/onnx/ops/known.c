@@ -101,6 +101,11 @@ static bool proven_ge0(Infer *in, Dim d) {
     return dim_ge0(in->ctx, d, &env);
 }
 
+static Dim at_least_one(Infer *in, Dim d) {
+    DimEnv env = infer_env(in);
+    return dim_simplify(in->ctx, dim_max(in->ctx, d, dim_const(in->ctx, 1)), &env);
+}
+
 Dim onnx_known_add(Infer *in, const Dim *a) {
     return safe(a[0]) && safe(a[1]) ? dim_add(in->ctx, a[0], a[1]) : NULL;
 }
@@ -114,7 +119,8 @@ Dim onnx_known_mul(Infer *in, const Dim *a) {
 }
 
 /* The tensor's division truncates and a Dim's floors; they agree on what is not negative. A float
- * division must come out even. */
+ * division must come out even. Nothing follows from a division by zero, which has no result: sizes
+ * that may be zero divide as if they were not. */
 Dim onnx_known_div(Infer *in, const Dim *a) {
     int64_t x, y;
     Dim q;
@@ -125,8 +131,10 @@ Dim onnx_known_div(Infer *in, const Dim *a) {
         return dim_const(in->ctx, x / y);
     }
     if (dim_is_const(a[1], &y) && dim_divides(in->ctx, a[0], a[1], &q)) return q;
-    if (whole || !proven_ge0(in, a[0]) || !proven_ge0(in, dim_addc(in->ctx, a[1], -1))) return NULL;
-    return dim_div(in->ctx, a[0], a[1]);
+    if (whole || !proven_ge0(in, a[1])) return NULL;
+    if (dim_divides(in->ctx, a[0], a[1], &q)) return q;
+    if (!proven_ge0(in, a[0])) return NULL;
+    return dim_div(in->ctx, a[0], at_least_one(in, a[1]));
 }
 
 /* Of a positive divisor both floor, but with `fmod`, which truncates. */
