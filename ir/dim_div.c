@@ -256,8 +256,28 @@ typedef struct Leaves {
     int n;
 } Leaves;
 
-/* Adds d, or the arguments of the `kind` that d is, in order; of two that differ by a constant only
- * one stays. False: too many. */
+/* d = x/c, c > 1 constant, whole multiples of c among x; else d is x. */
+static Dim numerator(Ctx *ctx, Dim d, int64_t *c) {
+    const DimTerm *t = single_quotient(d);
+    *c = 1;
+    if (!t || !dim_is_const(t->atom[0]->b, c)) return d;
+    Dim whole = try_sub(ctx, d, try_term(ctx, 1, term_mono(t)));
+    return try_add(ctx, t->atom[0]->a, try_scale(ctx, whole, *c));
+}
+
+/* Is it known, whatever the symbols are, which of a and b is greater? They differ by a constant, or
+ * what both divide by the same number does. */
+static bool ordered(Ctx *ctx, Dim a, Dim b, int64_t *apart) {
+    int64_t by[2];
+    Dim diff = try_sub(ctx, a, b);
+    if (diff && dim_is_const(diff, apart)) return true;
+    Dim x = numerator(ctx, a, &by[0]), y = numerator(ctx, b, &by[1]);
+    diff = by[0] == by[1] ? try_sub(ctx, x, y) : NULL;
+    return diff && dim_is_const(diff, apart);
+}
+
+/* Adds d, or the arguments of the `kind` that d is, in order; of two whose order is known only one
+ * stays. False: too many. */
 static bool leaves_add(Ctx *ctx, Leaves *leaves, AtomKind kind, Dim d) {
     if (d->nterms == 1 && d->term->coef == 1 && d->term->natoms == 1 &&
         d->term->atom[0]->kind == kind)
@@ -266,8 +286,7 @@ static bool leaves_add(Ctx *ctx, Leaves *leaves, AtomKind kind, Dim d) {
     int at = leaves->n;
     for (int i = 0; i < leaves->n; i++) {
         int64_t c;
-        Dim diff = try_sub(ctx, d, leaves->at[i]);
-        if (diff && dim_is_const(diff, &c)) {
+        if (ordered(ctx, d, leaves->at[i], &c)) {
             if ((kind == ATOM_MIN) == (c >= 0)) return true;
             memmove(&leaves->at[i], &leaves->at[i + 1], (size_t)(--leaves->n - i) * sizeof(Dim));
             return leaves_add(ctx, leaves, kind, d);

@@ -128,7 +128,7 @@ Test(dim, divisions_by_symbols) {
 }
 
 Test(dim, min_and_max) {
-    Dim i = S("i"), j = S("j"), k = S("k");
+    Dim i = S("i"), j = S("j"), k = S("k"), N = S("N");
     SAME(mn(i, j), mn(j, i));
     SAME(mn(mn(i, j), k), mn(k, mn(j, i)));
     SAME(mn(i, add(i, K(3))), i);
@@ -136,6 +136,11 @@ Test(dim, min_and_max) {
     SAME(mn(mn(i, j), add(j, K(1))), mn(i, j));
     SAME(mn(K(3), K(5)), K(3));
     SAME(mx(mx(i, K(0)), K(4)), mx(i, K(4)));
+    SAME(mn(dv(add(i, K(3)), K(4)), dv(add(i, K(1)), K(4))), dv(add(i, K(1)), K(4)));
+    SAME(mx(dv(add(i, K(5)), K(8)), add(dv(add(i, K(1)), K(8)), K(1))), dv(add(i, K(9)), K(8)));
+    SAME(mn(add(mul(N, K(2)), dv(i, K(3))), dv(add(i, K(2)), K(3))),
+         mn(dv(add(i, K(2)), K(3)), add(mul(N, K(2)), dv(i, K(3)))));
+    IS(mn(dv(i, K(4)), dv(add(i, K(1)), K(2))), "min((i+1)/2, i/4)");
     IS(mn(j, i), "min(i, j)");
     IS(dv(mx(i, K(0)), K(2)), "max(i, 0)/2");
 }
