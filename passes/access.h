@@ -57,9 +57,11 @@ int cont_innermost(const Flow *flow, int cont);
 /* Constant extent, or `otherwise`. */
 int64_t extent_or(Dim extent, int64_t otherwise);
 int64_t map_extent(const Map *map, int dim, int64_t otherwise);
-/* The extent when inputs have the sizes that such inputs usually have: what costs and choices count
- * by, never what they rely on. */
+/* usual.c: the extent when inputs have the sizes that such inputs usually have: what costs and
+ * choices count by, never what they rely on. */
 int64_t usual_extent(const Flow *flow, Dim extent);
+/* The same when sizes that are not known have so much of the usual one. */
+int64_t sized_extent(const Flow *flow, Dim extent, double part);
 int64_t map_usual(const Flow *flow, const Map *map, int dim);
 double map_usual_volume(const Flow *flow, const Map *map);
 /* Iterations of a map, unknown extents counted as `otherwise`. */

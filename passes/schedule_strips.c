@@ -8,16 +8,31 @@
  * matrices, in register tiles of panels and rows (rows are tiles of the strip); then tile by tile,
  * a vector of channels at a time, the way back and the epilogue. */
 #include <math.h>
+#include <string.h>
 
 #include "passes/schedule.h"
 
 enum { STRIP_MAPS = 4, STRIP_WAYS = 12, MOST_UNROLLED = 16, ROW_UNROLLED = 48 };
+/* Images whose size the run gives: a strip is good for the usual one and for others, by these parts
+ * of it (224 pixels; 128, 256, 320, 384, 512), for one image and for several. */
+static const double SIZES[] = {1, 4 / 7.0, 8 / 7.0, 10 / 7.0, 12 / 7.0, 16 / 7.0};
+enum { SIZES_TRIED = sizeof SIZES / sizeof *SIZES, BATCHES = 2, COLUMNS_LEAST = 4 };
+/* Of register tiles, measured on Zen 4: sums of vectors that keep the units busy, rows' time until
+ * one is begun and ended, of what sums that leave registers after every 16 terms cost. */
+static const double BUSY = 8, BEGUN = 0.2, STORED = 1.1;
 static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
 
 /* Of a strip: rows and columns of tiles, images; of a register tile: residues, too. */
 typedef struct Strip {
     int64_t row[2], images, residue[2];
 } Strip;
+
+/* A strip, its products' register tile, the parts of the channels; seconds. */
+typedef struct Choice {
+    Strip strip, tile;
+    int64_t parts;
+    double seconds;
+} Choice;
 
 typedef struct StripsPlan {
     Scheduling *s;
@@ -33,10 +48,10 @@ typedef struct StripsPlan {
     int residue[2];    /* ... and, where they lie apart, their residues; or -1 */
     int channel, lane; /* the root's dim that is stored last, and the products' */
     int batch[2];      /* dims of the root and the products that count images, or -1 */
-    double elements, in, out, images, residues;
-    Strip whole; /* the image, or all of them */
-    Strip strip;
-    int64_t parts; /* of the channels */
+    double elements, in, out, images;
+    VEC(Strip) whole; /* the image, or all of them: of each size that counts */
+    Choice best;
+    int64_t vectors; /* of a register tile */
 } StripsPlan;
 
 /* Rows of a tile that lie apart: the index at which `read` has the residue of the root's dim d, or
@@ -152,28 +167,45 @@ static bool recognize(StripsPlan *p) {
     return false;
 }
 
-/* Extents of the products: elements of a tile, channels in and out, images, one where the run
- * counts them; tiles by row and column, so many times as there are residues. */
+static int64_t parts_of(int64_t extent, int64_t size) {
+    return (extent + size - 1) / size;
+}
+
+/* Tiles by row and column where images whose size the run gives have so much of the usual one; of
+ * images the usual number, or one. */
+static Strip whole_of(const StripsPlan *p, double part, bool batch) {
+    const Map *m = p->map[1];
+    Strip whole = {{1, 1}, 1, {p->apart[0], p->apart[1]}};
+    for (int i = p->first; i < 2; i++)
+        whole.row[i] = sized_extent(p->s->flow, m->dim.at[p->row[i]].extent, part);
+    if (p->batch[1] >= 0)
+        whole.images =
+            batch ? map_usual(p->s->flow, m, p->batch[1]) : map_extent(m, p->batch[1], 1);
+    return whole;
+}
+
+/* Extents of the products: elements of a tile, channels in and out, images beside those of a strip,
+ * one where the run counts them; tiles and images, of each size that counts. */
 static void measure(StripsPlan *p) {
-    p->residues = (double)(p->apart[0] * p->apart[1]);
     p->elements = p->in = p->out = p->images = 1;
+    p->vectors = tile_width(p->s->env->machine, p->s->flow, p->map[1], p->lane) / lanes_of(p->s);
     for (int d = 0; d < p->map[1]->dim.n; d++) {
         double extent = (double)map_usual(p->s->flow, p->map[1], d);
         if (counts_rows(p, d)) continue;
         if (p->roles.role[d] == ROLE_BATCH) p->elements *= extent;
         if (p->roles.role[d] == ROLE_K) p->in *= extent;
         if (p->roles.role[d] == ROLE_N) p->out *= extent;
-        if (p->roles.role[d] == ROLE_M) p->images *= (double)map_extent(p->map[1], d, 1);
+        if (p->roles.role[d] == ROLE_M && d != p->batch[1])
+            p->images *= (double)map_extent(p->map[1], d, 1);
     }
-    p->whole.row[0] = 1;
-    for (int i = p->first; i < 2; i++)
-        p->whole.row[i] = map_usual(p->s->flow, p->map[1], p->row[i]);
-    for (int i = 0; i < 2; i++) p->whole.residue[i] = p->apart[i];
-    p->whole.images = p->batch[1] < 0 ? 1 : map_extent(p->map[1], p->batch[1], 1);
-}
-
-static int64_t parts_of(int64_t extent, int64_t size) {
-    return (extent + size - 1) / size;
+    for (int by = 0; by < SIZES_TRIED; by++)
+        for (int batch = 0; batch < BATCHES; batch++) {
+            Strip whole = whole_of(p, SIZES[by], batch);
+            bool seen = false;
+            for (int i = 0; i < p->whole.n; i++)
+                seen |= !memcmp(&p->whole.at[i], &whole, sizeof whole);
+            if (!seen) vec_push(p->s->flow->arena, &p->whole, whole);
+        }
 }
 
 /* Streams of elements that lie `step` bytes apart fall on so few sets of a cache that they push one
@@ -192,12 +224,22 @@ static int64_t tiles_of(const Strip *s) {
     return s->row[0] * s->row[1] * s->images * s->residue[0] * s->residue[1];
 }
 
-/* A register tile of the products: columns of a strip, several of its rows if these are short, then
- * several residues, then images. */
-static Strip register_tile(const StripsPlan *p, const Strip *strip) {
-    const Machine *m = p->s->env->machine;
-    int64_t vectors = tile_width(m, p->s->flow, p->map[1], p->lane) / lanes_of(p->s);
-    int64_t most = rows_held(m, p->map[1], vectors);
+/* Terms summed at a time: few where the way back along two dims makes errors larger. */
+static int64_t terms_of_block(const StripsPlan *p) {
+    return p->first ? SUM_BLOCK : TILE_SUM_BLOCK;
+}
+
+/* Rows of a register tile so that what blocks of a few terms are added to stays in registers, too;
+ * 0: there are no such blocks. */
+static int64_t rows_beside(const StripsPlan *p) {
+    int64_t registers = sum_registers(p->s->env->machine, p->map[1]);
+    bool blocks = p->in > TILE_SUM_BLOCK && terms_of_block(p) == TILE_SUM_BLOCK;
+    return blocks ? (registers - p->vectors) / (2 * p->vectors) : 0;
+}
+
+/* A register tile of the products of at most so many rows: columns of a strip, several of its rows
+ * if these are short, then several residues, then images. */
+static Strip register_tile(const StripsPlan *p, const Strip *strip, int64_t most) {
     Strip t = {{1, 1}, 1, {1, at_most(p->apart[1], most)}};
     t.row[1] = at_most(strip->row[1], most / t.residue[1]);
     if (t.row[1] == strip->row[1]) t.row[0] = at_most(strip->row[0], most / tiles_of(&t));
@@ -207,60 +249,115 @@ static Strip register_tile(const StripsPlan *p, const Strip *strip) {
     return t;
 }
 
-/* Seconds that a core is busy, when a strip is so many rows and columns of tiles and channels are
- * cut into `parts`: products, while weights come from the next cache or later; straight-line code
- * at the speed of the cache that holds its elements, much slower where these collide. */
-static double strip_seconds(const StripsPlan *p, const Strip *strip, int64_t parts) {
+enum { ALL_LEFT = 1 << 3 };
+
+/* `of` in parts as large as `by`: the size and the number of those that are whole in rows, columns
+ * and images, or what is left there, as the bits say. */
+static double parts_left(const Strip *of, const Strip *by, int left, Strip *part) {
+    const int64_t all[] = {of->row[0], of->row[1], of->images};
+    const int64_t most[] = {by->row[0], by->row[1], by->images};
+    double count = 1;
+    *part = *by;
+    int64_t *size[] = {&part->row[0], &part->row[1], &part->images};
+    for (int i = 0; i < 3; i++) {
+        bool rest = left >> i & 1;
+        count *= rest ? all[i] % most[i] > 0 : (double)(all[i] / most[i]);
+        *size[i] = rest ? all[i] % most[i] : most[i];
+    }
+    for (int i = 0; i < 2; i++) count *= (double)parts_of(of->residue[i], by->residue[i]);
+    return count;
+}
+
+/* Rows that take as long to multiply as a strip's register tiles do: too few do not keep the units
+ * busy, sums that leave registers are stored and loaded, the panel comes from the next cache. */
+static double busy_rows(const StripsPlan *p, const Strip *strip, const Strip *tile) {
     const Machine *m = p->s->env->machine;
-    const Strip tile = register_tile(p, strip);
-    double out = p->out / (double)parts, inner = (double)m->level[1].bytes, uneven = 1;
-    double tasks = p->images / (double)p->whole.images *
-                   (double)(parts_of(p->whole.images, strip->images) * parts);
-    for (int i = 0; i < 2; i++) tasks *= (double)parts_of(p->whole.row[i], strip->row[i]);
-    double all = p->images / (double)p->whole.images * (double)(tiles_of(&p->whole) * parts);
-    double held_tiles = (double)tiles_of(strip), rounds = ceil(tasks / m->cores);
-    double tiles = fmin(held_tiles, all / rounds); /* the last strip is shorter */
-    double multiply =
-        2 * p->elements * tiles * p->in * out / m->fma_flops * (1 + 1.5 / (double)tiles_of(&tile));
+    double panel = 4 * p->in * (double)(p->vectors * lanes_of(p->s)), rows = 0;
+    double begin =
+        panel > (double)m->level[0].bytes / 2 ? m->fma_flops / 4 / machine_bandwidth(m, panel) : 0;
+    int64_t beside = rows_beside(p);
+    for (int left = 0; left < ALL_LEFT; left++) {
+        Strip part;
+        double count = parts_left(strip, tile, left, &part), each = (double)tiles_of(&part);
+        if (beside && each > (double)beside) each *= STORED;
+        rows += count * (fmax(each, BUSY / (double)p->vectors) + BEGUN + begin);
+    }
+    return rows;
+}
+
+/* Seconds of a strip that may be less than a whole one of the choice: products, while weights come
+ * from the next cache or later; straight-line code at the speed of the cache that holds the
+ * elements of a whole one, much slower where these collide. */
+static double one_strip(const StripsPlan *p, const Strip *strip, const Choice *by) {
+    const Machine *m = p->s->env->machine;
+    double out = p->out / (double)by->parts, inner = (double)m->level[1].bytes;
+    double multiply = 2 * p->elements * busy_rows(p, strip, &by->tile) * p->in * out / m->fma_flops;
     double weights = 4 * p->elements * p->in * out;
     double read = weights / machine_bandwidth(m, weights);
     if (weights > inner) read = read > multiply ? read - multiply : 0;
     double move = 0, part[] = {p->in, out}, around[] = {1, 1};
-    double held = 4 * p->elements * held_tiles * (p->in + out);
+    double tiles = (double)tiles_of(strip), all = (double)tiles_of(&by->strip);
+    double bytes = 4 * p->elements * all * (p->in + out);
     for (int i = 0; i < 2; i++)
         around[0] *= 1 + (double)p->around[i] / (double)(strip->row[i] * p->side[i]);
     for (int i = 0; i < 2; i++) {
-        bool slow = collide(p->elements, 4 * held_tiles * part[i]);
+        bool slow = collide(p->elements, 4 * all * part[i]);
         move += around[i] * (slow ? 3 : 2) * 4 * p->elements * tiles * part[i] /
-                machine_bandwidth(m, held / 2);
-        uneven *= p->whole.row[i] % strip->row[i] ? UNEVEN : 1;
+                machine_bandwidth(m, bytes / 2);
     }
-    uneven *= p->whole.images % strip->images ? UNEVEN : 1;
-    return rounds * (multiply + read + move) * uneven;
+    return multiply + read + move;
 }
 
-/* Is it the best so far? */
-static void try_strip(StripsPlan *p, const Strip *strip, double *best) {
+/* Seconds that the busiest core works on an image's strips, whole ones and what is left: one of the
+ * largest is among those it takes. */
+static double size_seconds(const StripsPlan *p, const Strip *whole, const Choice *by) {
+    double all = 0, strips = 0, most = 0, uneven = 1;
+    for (int left = 0; left < ALL_LEFT; left++) {
+        Strip part;
+        double count = parts_left(whole, &by->strip, left, &part);
+        if (!(count > 0)) continue;
+        double one = one_strip(p, &part, by);
+        all += count * one, strips += count, most = fmax(most, one);
+        if (left) uneven = UNEVEN;
+    }
+    double rounds = ceil(p->images * strips * (double)by->parts / p->s->env->machine->cores);
+    return uneven * (most + (rounds - 1) * all / strips);
+}
+
+/* Is it the best so far? All sizes that count alike, by the seconds of one of their tiles. */
+static void try_choice(StripsPlan *p, Choice by) {
+    by.seconds = 0;
+    for (int i = 0; i < p->whole.n; i++) {
+        const Strip *whole = &p->whole.at[i];
+        by.seconds += size_seconds(p, whole, &by) / (double)tiles_of(whole);
+    }
+    if (!p->best.parts || by.seconds < p->best.seconds) p->best = by;
+}
+
+static void try_strip(StripsPlan *p, const Strip *strip) {
+    int64_t held = rows_held(p->s->env->machine, p->map[1], p->vectors), beside = rows_beside(p);
+    held = rows_apart(p->s->flow, p->map[1], p->row[1], held);
     for (int64_t parts = 1; parts <= 4; parts *= 2) {
         if (parts > 1 && p->out / (double)parts < (double)lanes_of(p->s)) continue;
-        double seconds = strip_seconds(p, strip, parts);
-        if (*best > 0 && seconds >= *best) continue;
-        *best = seconds, p->strip = *strip, p->parts = parts;
+        try_choice(p, (Choice){*strip, register_tile(p, strip, held), parts, 0});
+        if (beside && beside < held)
+            try_choice(p, (Choice){*strip, register_tile(p, strip, beside), parts, 0});
     }
 }
 
+/* A few rows and columns of an image, or several images. */
 static void choose_strip(StripsPlan *p) {
-    double best = 0;
-    int64_t most = p->whole.row[1], least = parts_of(ROWS_MOST / 2, p->apart[1]);
+    const Strip *whole = &p->whole.at[0], *batch = &p->whole.at[p->whole.n - 1];
+    int64_t most = whole->row[1], least = p->whole.n > 1 ? COLUMNS_LEAST : ROWS_MOST / 2;
+    least = parts_of(least, p->apart[1]);
     if (least > most) least = most;
-    Strip strip = p->whole;
+    Strip strip = *whole;
     strip.images = 1;
-    for (strip.row[0] = 1; strip.row[0] <= p->whole.row[0]; strip.row[0]++)
-        for (strip.row[1] = least; strip.row[1] <= most; strip.row[1]++)
-            try_strip(p, &strip, &best);
-    strip = p->whole;
-    for (strip.images = 2; strip.images <= p->whole.images; strip.images++)
-        if (at_most(p->whole.images, strip.images) == strip.images) try_strip(p, &strip, &best);
+    for (strip.row[0] = 1; strip.row[0] <= whole->row[0]; strip.row[0]++)
+        for (strip.row[1] = least; strip.row[1] <= most; strip.row[1]++) try_strip(p, &strip);
+    strip = *whole;
+    for (strip.images = 2; strip.images <= batch->images; strip.images++)
+        if (at_most(batch->images, strip.images) == strip.images) try_strip(p, &strip);
 }
 
 static void strip_line(StripsPlan *p, LineKind kind, int pos) {
@@ -269,12 +366,14 @@ static void strip_line(StripsPlan *p, LineKind kind, int pos) {
     bool size = kind != LINE_PARALLEL;
     for (int d = 0; d < root->dim.n; d++)
         if (d != p->image[0] && d != p->image[1] && d != p->channel && map_extent(root, d, 2) > 1)
-            line_dim(p->s->flow, &line, root, d, size && d == p->batch[0] ? p->strip.images : size);
-    int64_t lanes = lanes_of(p->s), channels = parts_of((int64_t)p->out, p->parts * lanes) * lanes;
-    if (p->parts > 1) line_dim(p->s->flow, &line, root, p->channel, size ? channels : 0);
+            line_dim(p->s->flow, &line, root, d,
+                     size && d == p->batch[0] ? p->best.strip.images : size);
+    int64_t lanes = lanes_of(p->s),
+            channels = parts_of((int64_t)p->out, p->best.parts * lanes) * lanes;
+    if (p->best.parts > 1) line_dim(p->s->flow, &line, root, p->channel, size ? channels : 0);
     for (int i = p->first; i < 2; i++)
         line_dim(p->s->flow, &line, root, p->image[i],
-                 size ? p->side[i] * p->apart[i] * p->strip.row[i] : 0);
+                 size ? p->side[i] * p->apart[i] * p->best.strip.row[i] : 0);
     vec_push(p->s->flow->arena, &p->kernel->line, line);
 }
 
@@ -286,7 +385,7 @@ static void strip_line(StripsPlan *p, LineKind kind, int pos) {
 static int64_t columns_back(const StripsPlan *p) {
     const Map *root = p->map[3];
     const Access *to = &root->write.at[0].to[0];
-    int64_t columns = p->side[1] * p->apart[1], lanes = lanes_of(p->s), most = p->strip.row[1];
+    int64_t columns = p->side[1] * p->apart[1], lanes = lanes_of(p->s), most = p->best.strip.row[1];
     int64_t width = map_extent(root, p->image[1], -1);
     if (width < 0) return columns;
     if (width / columns < most) most = width / columns;
@@ -297,31 +396,29 @@ static int64_t columns_back(const StripsPlan *p) {
 
 static void tile_line(StripsPlan *p, LineKind kind, int pos) {
     Line *line = kernel_line(p->s->flow, p->kernel, kind, pos);
-    if (p->strip.images > 1) line_dim(p->s->flow, line, p->map[3], p->batch[0], 1);
+    if (p->best.strip.images > 1) line_dim(p->s->flow, line, p->map[3], p->batch[0], 1);
     line_dim(p->s->flow, line, p->map[3], p->channel, lanes_of(p->s));
     for (int i = p->first; i < 2; i++) {
         int64_t tile = p->side[i] * p->apart[i], size = i ? columns_back(p) : tile;
-        if (size < tile * p->strip.row[i]) line_dim(p->s->flow, line, p->map[3], p->image[i], size);
+        if (size < tile * p->best.strip.row[i])
+            line_dim(p->s->flow, line, p->map[3], p->image[i], size);
     }
-}
-
-/* Terms summed at a time: few where the way back along two dims makes errors larger. */
-static int64_t terms_of_block(const StripsPlan *p) {
-    return p->first ? SUM_BLOCK : TILE_SUM_BLOCK;
 }
 
 /* The products: element by element, panels, rows. */
 static void product_lines(StripsPlan *p) {
     const Map *m = p->map[1];
-    const Strip t = register_tile(p, &p->strip);
+    const Strip t = p->best.tile;
     Flow *flow = p->s->flow;
-    int64_t width = tile_width(p->s->env->machine, flow, m, p->lane);
+    int64_t width = p->vectors * lanes_of(p->s);
     int unrolled[5], n = 0; /* beside the lanes */
     Line *tile = kernel_line(flow, p->kernel, LINE_TILE, 1);
     for (int d = 0; d < m->dim.n; d++)
-        if (p->roles.role[d] == ROLE_BATCH || (p->roles.role[d] == ROLE_M && !counts_rows(p, d)))
-            line_dim(flow, tile, m, d, d == p->batch[1] ? t.images : 1);
+        if (d != p->batch[1] && !counts_rows(p, d) &&
+            (p->roles.role[d] == ROLE_BATCH || p->roles.role[d] == ROLE_M))
+            line_dim(flow, tile, m, d, 1);
     line_dim(flow, tile, m, p->lane, width);
+    if (p->batch[1] >= 0) line_dim(flow, tile, m, p->batch[1], t.images);
     if (t.images > 1) unrolled[n++] = p->batch[1];
     for (int i = 0; i < 2; i++)
         if (p->residue[i] >= 0)
@@ -337,8 +434,7 @@ static void product_lines(StripsPlan *p) {
     for (int i = 0; i < n; i++) line_dim(flow, unroll, m, unrolled[i], 0);
     int64_t block;
     bool blocks = sum_blocks(m, p->lane, terms_of_block(p), &block) >= 0;
-    step_lines(p->s, p->kernel, 1, blocks ? block : -1, width / lanes_of(p->s) * tiles_of(&t),
-               unroll);
+    step_lines(p->s, p->kernel, 1, blocks ? block : -1, p->vectors * tiles_of(&t), unroll);
 }
 
 /* The lanes of straight-line code: what it writes last. */
