@@ -13,6 +13,13 @@ int64_t map_extent(const Map *map, int dim, int64_t otherwise) {
     return extent_or(map->dim.at[dim].extent, otherwise);
 }
 
+int64_t scratch_row(int64_t elements, int64_t lanes) {
+    enum { FEW_LINES = 4 };
+    if (elements < 2 * lanes) return elements;
+    int64_t lines = (elements + lanes - 1) / lanes;
+    return (lines + (lines % FEW_LINES == 0)) * lanes;
+}
+
 double map_volume(const Map *map, int64_t otherwise) {
     double v = 1;
     for (int d = 0; d < map->dim.n; d++) v *= (double)map_extent(map, d, otherwise);

@@ -54,6 +54,10 @@ bool access_covers(const Map *map, const Access *a);
  * order, without margins; else -1. */
 int cont_innermost(const Flow *flow, int cont);
 
+/* Elements from row to row in memory of a kernel's own: rows of several vectors begin with a line,
+ * and those that would meet again in a few sets of a cache lie a line further apart. */
+int64_t scratch_row(int64_t elements, int64_t lanes);
+
 /* Constant extent, or `otherwise`. */
 int64_t extent_or(Dim extent, int64_t otherwise);
 int64_t map_extent(const Map *map, int dim, int64_t otherwise);

@@ -230,13 +230,6 @@ static bool index_whole(const Lowering *lo, const Map *m, const Write *w, int k,
     return (!fixed || writes > 1) && dim_is_const(lo->flow->cont.at[w->to[k].cont].shape[d], NULL);
 }
 
-/* Elements from row to row in memory of its own: rows of vectors begin with a line. */
-static Dim row_stride(const Lowering *lo, Dim size, int lanes) {
-    int64_t n;
-    if (!dim_is_const(size, &n) || n < 2 * lanes) return size;
-    return dim_round_up(lo->ctx, size, dim_const(lo->ctx, lanes));
-}
-
 /* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside.
  */
 static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Span *box,
@@ -269,7 +262,9 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
             lane = size;
         }
     }
-    if (lane && keep == KEEP_SCRATCH && n) lane = row_stride(lo, lane, l->lanes);
+    int64_t row;
+    if (lane && keep == KEEP_SCRATCH && n && dim_is_const(lane, &row))
+        lane = dim_const(lo->ctx, scratch_row(row, l->lanes));
     if (lane) extent[n++] = lane;
     static const BufKind kind[] = {[KEEP_REG] = BUF_REG,
                                    [KEEP_TILE] = BUF_TILE,

@@ -13,10 +13,10 @@
 #include "passes/schedule.h"
 
 enum { STRIP_MAPS = 4, STRIP_WAYS = 12, MOST_UNROLLED = 16, ROW_UNROLLED = 48 };
-/* Images whose size the run gives: a strip is good for the usual one and for others, by these parts
- * of it (224 pixels; 128, 256, 320, 384, 512), for one image and for several. */
-static const double SIZES[] = {1, 4 / 7.0, 8 / 7.0, 10 / 7.0, 12 / 7.0, 16 / 7.0};
-enum { SIZES_TRIED = sizeof SIZES / sizeof *SIZES, BATCHES = 2, COLUMNS_LEAST = 4 };
+/* Images whose size the run gives: a strip is good for the usual one (224 pixels) and for others,
+ * by these parts of it (128, 256, 320, 384, 512); of the usual one, for several, too. */
+static const double SIZES[] = {1, 1, 4 / 7.0, 8 / 7.0, 10 / 7.0, 12 / 7.0, 16 / 7.0};
+enum { SIZES_TRIED = sizeof SIZES / sizeof *SIZES, BATCH = 1, COLUMNS_LEAST = 4 };
 /* Of register tiles, measured on Zen 4: sums of vectors that keep the units busy, rows' time until
  * one is begun and ended, of what sums that leave registers after every 16 terms cost. */
 static const double BUSY = 8, BEGUN = 0.2, STORED = 1.1;
@@ -27,10 +27,10 @@ typedef struct Strip {
     int64_t row[2], images, residue[2];
 } Strip;
 
-/* A strip, its products' register tile, the parts of the channels; seconds. */
+/* A strip, its products' register tile, the channels that are made at a time; seconds. */
 typedef struct Choice {
     Strip strip, tile;
-    int64_t parts;
+    int64_t channels;
     double seconds;
 } Choice;
 
@@ -198,14 +198,12 @@ static void measure(StripsPlan *p) {
         if (p->roles.role[d] == ROLE_M && d != p->batch[1])
             p->images *= (double)map_extent(p->map[1], d, 1);
     }
-    for (int by = 0; by < SIZES_TRIED; by++)
-        for (int batch = 0; batch < BATCHES; batch++) {
-            Strip whole = whole_of(p, SIZES[by], batch);
-            bool seen = false;
-            for (int i = 0; i < p->whole.n; i++)
-                seen |= !memcmp(&p->whole.at[i], &whole, sizeof whole);
-            if (!seen) vec_push(p->s->flow->arena, &p->whole, whole);
-        }
+    for (int by = 0; by < SIZES_TRIED; by++) {
+        Strip whole = whole_of(p, SIZES[by], by == BATCH);
+        bool seen = false;
+        for (int i = 0; i < p->whole.n; i++) seen |= !memcmp(&p->whole.at[i], &whole, sizeof whole);
+        if (!seen) vec_push(p->s->flow->arena, &p->whole, whole);
+    }
 }
 
 /* Streams of elements that lie `step` bytes apart fall on so few sets of a cache that they push one
@@ -290,7 +288,7 @@ static double busy_rows(const StripsPlan *p, const Strip *strip, const Strip *ti
  * elements of a whole one, much slower where these collide. */
 static double one_strip(const StripsPlan *p, const Strip *strip, const Choice *by) {
     const Machine *m = p->s->env->machine;
-    double out = p->out / (double)by->parts, inner = (double)m->level[1].bytes;
+    double out = fmin(p->out, (double)by->channels), inner = (double)m->level[1].bytes;
     double multiply = 2 * p->elements * busy_rows(p, strip, &by->tile) * p->in * out / m->fma_flops;
     double weights = 4 * p->elements * p->in * out;
     double read = weights / machine_bandwidth(m, weights);
@@ -301,15 +299,17 @@ static double one_strip(const StripsPlan *p, const Strip *strip, const Choice *b
     for (int i = 0; i < 2; i++)
         around[0] *= 1 + (double)p->around[i] / (double)(strip->row[i] * p->side[i]);
     for (int i = 0; i < 2; i++) {
-        bool slow = collide(p->elements, 4 * all * part[i]);
-        move += around[i] * (slow ? 3 : 2) * 4 * p->elements * tiles * part[i] /
+        double row = (double)scratch_row((int64_t)part[i], lanes_of(p->s));
+        bool slow = collide(p->elements, 4 * all * row);
+        move += around[i] * (slow ? 6 : 4) * 4 * p->elements * tiles * part[i] /
                 machine_bandwidth(m, bytes / 2);
     }
     return multiply + read + move;
 }
 
-/* Seconds that the busiest core works on an image's strips, whole ones and what is left: one of the
- * largest is among those it takes. */
+/* Seconds that the busiest core works on an image's strips, whole ones and what is left (one of the
+ * largest is among those it takes), and its share if all were as busy, which is what one core alone
+ * takes. */
 static double size_seconds(const StripsPlan *p, const Strip *whole, const Choice *by) {
     double all = 0, strips = 0, most = 0, uneven = 1;
     for (int left = 0; left < ALL_LEFT; left++) {
@@ -320,8 +320,9 @@ static double size_seconds(const StripsPlan *p, const Strip *whole, const Choice
         all += count * one, strips += count, most = fmax(most, one);
         if (left) uneven = UNEVEN;
     }
-    double rounds = ceil(p->images * strips * (double)by->parts / p->s->env->machine->cores);
-    return uneven * (most + (rounds - 1) * all / strips);
+    double tasks = p->images * strips * ceil(p->out / (double)by->channels);
+    double cores = p->s->env->machine->cores, rounds = ceil(tasks / cores), each = all / strips;
+    return uneven * (most + (rounds - 1) * each + tasks / cores * each);
 }
 
 /* Is it the best so far? All sizes that count alike, by the seconds of one of their tiles. */
@@ -331,23 +332,33 @@ static void try_choice(StripsPlan *p, Choice by) {
         const Strip *whole = &p->whole.at[i];
         by.seconds += size_seconds(p, whole, &by) / (double)tiles_of(whole);
     }
-    if (!p->best.parts || by.seconds < p->best.seconds) p->best = by;
+    if (!p->best.channels || by.seconds < p->best.seconds) p->best = by;
+}
+
+/* Channels of one of so many parts: whole register tiles, or a vector; 0: there are fewer. */
+static int64_t channels_of(const StripsPlan *p, int64_t parts) {
+    int64_t lanes = lanes_of(p->s), out = (int64_t)p->out, each = parts_of(out, parts);
+    if (parts > 1 && each < lanes) return 0;
+    int64_t by = each < p->vectors * lanes ? lanes : p->vectors * lanes;
+    return parts_of(each, by) * by;
 }
 
 static void try_strip(StripsPlan *p, const Strip *strip) {
     int64_t held = rows_held(p->s->env->machine, p->map[1], p->vectors), beside = rows_beside(p);
     held = rows_apart(p->s->flow, p->map[1], p->row[1], held);
     for (int64_t parts = 1; parts <= 4; parts *= 2) {
-        if (parts > 1 && p->out / (double)parts < (double)lanes_of(p->s)) continue;
-        try_choice(p, (Choice){*strip, register_tile(p, strip, held), parts, 0});
+        int64_t channels = channels_of(p, parts);
+        if (!channels) continue;
+        try_choice(p, (Choice){*strip, register_tile(p, strip, held), channels, 0});
         if (beside && beside < held)
-            try_choice(p, (Choice){*strip, register_tile(p, strip, beside), parts, 0});
+            try_choice(p, (Choice){*strip, register_tile(p, strip, beside), channels, 0});
     }
 }
 
 /* A few rows and columns of an image, or several images. */
 static void choose_strip(StripsPlan *p) {
-    const Strip *whole = &p->whole.at[0], *batch = &p->whole.at[p->whole.n - 1];
+    const Strip *whole = &p->whole.at[0];
+    const Strip batch = whole_of(p, 1, true);
     int64_t most = whole->row[1], least = p->whole.n > 1 ? COLUMNS_LEAST : ROWS_MOST / 2;
     least = parts_of(least, p->apart[1]);
     if (least > most) least = most;
@@ -356,8 +367,8 @@ static void choose_strip(StripsPlan *p) {
     for (strip.row[0] = 1; strip.row[0] <= whole->row[0]; strip.row[0]++)
         for (strip.row[1] = least; strip.row[1] <= most; strip.row[1]++) try_strip(p, &strip);
     strip = *whole;
-    for (strip.images = 2; strip.images <= batch->images; strip.images++)
-        if (at_most(batch->images, strip.images) == strip.images) try_strip(p, &strip);
+    for (strip.images = 2; strip.images <= batch.images; strip.images++)
+        if (at_most(batch.images, strip.images) == strip.images) try_strip(p, &strip);
 }
 
 static void strip_line(StripsPlan *p, LineKind kind, int pos) {
@@ -368,9 +379,8 @@ static void strip_line(StripsPlan *p, LineKind kind, int pos) {
         if (d != p->image[0] && d != p->image[1] && d != p->channel && map_extent(root, d, 2) > 1)
             line_dim(p->s->flow, &line, root, d,
                      size && d == p->batch[0] ? p->best.strip.images : size);
-    int64_t lanes = lanes_of(p->s),
-            channels = parts_of((int64_t)p->out, p->best.parts * lanes) * lanes;
-    if (p->best.parts > 1) line_dim(p->s->flow, &line, root, p->channel, size ? channels : 0);
+    if ((double)p->best.channels < p->out)
+        line_dim(p->s->flow, &line, root, p->channel, size ? p->best.channels : 0);
     for (int i = p->first; i < 2; i++)
         line_dim(p->s->flow, &line, root, p->image[i],
                  size ? p->side[i] * p->apart[i] * p->best.strip.row[i] : 0);
