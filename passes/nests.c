@@ -230,6 +230,25 @@ static bool index_whole(const Lowering *lo, const Map *m, const Write *w, int k,
     return (!fixed || writes > 1) && dim_is_const(lo->flow->cont.at[w->to[k].cont].shape[d], NULL);
 }
 
+/* An index, of one dim or made of several (j + 3k), on `box`: where it begins, and over how many
+ * elements it steps. */
+static void index_span(const Lowering *lo, const Map *m, Dim index, const Span *box, Dim *origin,
+                       Dim *size) {
+    Ctx *ctx = lo->ctx;
+    DimSubst to_start[RANK_MAX * 2];
+    *size = dim_const(ctx, 1);
+    for (int i = 0; i < m->dim.n; i++) {
+        Dim sym = m->dim.at[i].sym, step, rest;
+        to_start[i] = (DimSubst){sym, box[i].start};
+        if (!dim_uses(index, sym)) continue;
+        if (!dim_affine(ctx, index, &sym, 1, &step, &rest))
+            BUG("an index of map \"%s\" that a kernel keeps is not a sum of dims", m->name);
+        Dim extent = box[i].cap >= 0 ? dim_const(ctx, box[i].cap) : box[i].extent;
+        *size = dim_add(ctx, *size, dim_mul(ctx, step, dim_addc(ctx, extent, -1)));
+    }
+    *origin = dim_subst(ctx, index, to_start, m->dim.n);
+}
+
 /* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside.
  */
 static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Span *box,
@@ -243,16 +262,13 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
     Dim extent[RANK_MAX + 1], lane = NULL;
     int n = 0;
     for (int d = 0; d < l->rank; d++) {
-        l->origin[d] = w->to[k].at[d];
-        Dim size = dim_const(lo->ctx, 1);
+        Dim index = w->to[k].at[d], size;
         if (index_whole(lo, plan->map, w, k, d))
             l->origin[d] = dim_const(lo->ctx, 0), size = lo->flow->cont.at[cont].shape[d];
-        for (int i = 0; i < plan->map->dim.n; i++) {
-            if (plan->map->dim.at[i].sym != w->to[k].at[d]) continue;
-            l->origin[d] = box[i].start;
-            size = box[i].cap >= 0 ? dim_const(lo->ctx, box[i].cap) : box[i].extent;
-            if (i == plan->lane_dim && !plan->spread) l->lane_dim = d;
-        }
+        else
+            index_span(lo, plan->map, index, box, &l->origin[d], &size);
+        if (plan->lane_dim >= 0 && !plan->spread && plan->map->dim.at[plan->lane_dim].sym == index)
+            l->lane_dim = d;
         if (l->lane_dim != d) {
             extent[n++] = size;
         } else if (keep == KEEP_REG) {
