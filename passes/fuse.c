@@ -146,6 +146,7 @@ static bool strip(const Fusing *f, const Group *g, const Group *into, int cont) 
     const Access *to = map_plain_write(p);
     if (g->map.n != 1 || into->map.n != 1 || !to || map_is_reduction(p) || !map_is_reduction(c))
         return false;
+    if (!plain_writes(p)) return false; /* of rows made of several dims a strip would be all */
     if (f->flow->cont.at[cont].layout || !private(f, cont, g, into)) return false;
     if (f->env->machine->block_threads) return false;
     if (p->cons.n || c->cons.n || c->write.at[0].n != 1) return false;

@@ -231,22 +231,26 @@ static bool index_whole(const Lowering *lo, const Map *m, const Write *w, int k,
 }
 
 /* An index, of one dim or made of several (j + 3k), on `box`: where it begins, and over how many
- * elements it steps. */
+ * elements it steps. It begins where dims that it falls with end. */
 static void index_span(const Lowering *lo, const Map *m, Dim index, const Span *box, Dim *origin,
                        Dim *size) {
     Ctx *ctx = lo->ctx;
-    DimSubst to_start[RANK_MAX * 2];
+    DimSubst begin[RANK_MAX * 2];
     *size = dim_const(ctx, 1);
     for (int i = 0; i < m->dim.n; i++) {
         Dim sym = m->dim.at[i].sym, step, rest;
-        to_start[i] = (DimSubst){sym, box[i].start};
+        begin[i] = (DimSubst){sym, box[i].start};
         if (!dim_uses(index, sym)) continue;
         if (!dim_affine(ctx, index, &sym, 1, &step, &rest))
             BUG("an index of map \"%s\" that a kernel keeps is not a sum of dims", m->name);
         Dim extent = box[i].cap >= 0 ? dim_const(ctx, box[i].cap) : box[i].extent;
-        *size = dim_add(ctx, *size, dim_mul(ctx, step, dim_addc(ctx, extent, -1)));
+        Dim last = dim_addc(ctx, extent, -1);
+        int64_t by;
+        if (dim_is_const(step, &by) && by < 0)
+            begin[i].to = dim_add(ctx, begin[i].to, last), step = dim_const(ctx, -by);
+        *size = dim_add(ctx, *size, dim_mul(ctx, step, last));
     }
-    *origin = dim_subst(ctx, index, to_start, m->dim.n);
+    *origin = dim_subst(ctx, index, begin, m->dim.n);
 }
 
 /* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside.
