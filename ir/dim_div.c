@@ -265,14 +265,12 @@ static Dim numerator(Ctx *ctx, Dim d, int64_t *c) {
     return try_add(ctx, t->atom[0]->a, try_scale(ctx, whole, *c));
 }
 
-/* Is it known, whatever the symbols are, which of a and b is greater? They differ by a constant, or
- * what both divide by the same number does. */
+/* Is it known, whatever the symbols are, which of a and b is greater? What both divide by the same
+ * number, or by none, differs by a constant. */
 static bool ordered(Ctx *ctx, Dim a, Dim b, int64_t *apart) {
     int64_t by[2];
-    Dim diff = try_sub(ctx, a, b);
-    if (diff && dim_is_const(diff, apart)) return true;
     Dim x = numerator(ctx, a, &by[0]), y = numerator(ctx, b, &by[1]);
-    diff = by[0] == by[1] ? try_sub(ctx, x, y) : NULL;
+    Dim diff = by[0] == by[1] ? try_sub(ctx, x, y) : NULL;
     return diff && dim_is_const(diff, apart);
 }
 

@@ -143,8 +143,8 @@ static double between(const Fusing *f, const Group *g, const Group *into) {
  * made where it is read, some rows of the window twice. */
 static bool strip(const Fusing *f, const Group *g, const Group *into, int cont) {
     const Map *p = f->flow->map.at[g->map.at[0]], *c = f->flow->map.at[into->map.at[0]];
-    const Access *to = map_plain_write(p);
-    if (g->map.n != 1 || into->map.n != 1 || !to || map_is_reduction(p) || !map_is_reduction(c))
+    if (g->map.n != 1 || into->map.n != 1 || !map_plain_write(p) || map_is_reduction(p) ||
+        !map_is_reduction(c))
         return false;
     if (!plain_writes(p)) return false; /* of rows made of several dims a strip would be all */
     if (f->flow->cont.at[cont].layout || !private(f, cont, g, into)) return false;

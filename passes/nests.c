@@ -227,7 +227,7 @@ static bool index_whole(const Lowering *lo, const Map *m, const Write *w, int k,
         if (m->dim.at[i].sym == w->to[k].at[d]) return false;
     for (int i = 0; i < m->write.n; i++) writes += m->write.at[i].to[0].cont == w->to[k].cont;
     bool fixed = dim_is_const(w->to[k].at[d], NULL);
-    return (!fixed || writes > 1) && dim_is_const(lo->flow->cont.at[w->to[k].cont].shape[d], NULL);
+    return writes > 1 || (!fixed && dim_is_const(lo->flow->cont.at[w->to[k].cont].shape[d], NULL));
 }
 
 /* An index, of one dim or made of several (j + 3k), on `box`: where it begins, and over how many

@@ -52,6 +52,8 @@ typedef struct StripsPlan {
     VEC(Strip) whole; /* the image, or all of them: of each size that counts */
     Choice best;
     int64_t vectors; /* of a register tile */
+    int64_t held;    /* its rows whose sums registers hold */
+    int64_t beside;  /* as many so that what their blocks are added to stays there, too, or 0 */
 } StripsPlan;
 
 /* Rows of a tile that lie apart: the index at which `read` has the residue of the root's dim d, or
@@ -227,12 +229,14 @@ static int64_t terms_of_block(const StripsPlan *p) {
     return p->first ? SUM_BLOCK : TILE_SUM_BLOCK;
 }
 
-/* Rows of a register tile so that what blocks of a few terms are added to stays in registers, too;
- * 0: there are no such blocks. */
-static int64_t rows_beside(const StripsPlan *p) {
-    int64_t registers = sum_registers(p->s->env->machine, p->map[1]);
+/* Rows that a register tile may have; blocks of a few terms are added to others often. */
+static void measure_rows(StripsPlan *p) {
+    const Machine *m = p->s->env->machine;
+    const Map *products = p->map[1];
     bool blocks = p->in > TILE_SUM_BLOCK && terms_of_block(p) == TILE_SUM_BLOCK;
-    return blocks ? (registers - p->vectors) / (2 * p->vectors) : 0;
+    p->held = rows_held(m, products, p->vectors);
+    p->held = rows_apart(p->s->flow, products, p->row[1], p->held);
+    p->beside = blocks ? (sum_registers(m, products) - p->vectors) / (2 * p->vectors) : 0;
 }
 
 /* A register tile of the products of at most so many rows: columns of a strip, several of its rows
@@ -273,11 +277,10 @@ static double busy_rows(const StripsPlan *p, const Strip *strip, const Strip *ti
     double panel = 4 * p->in * (double)(p->vectors * lanes_of(p->s)), rows = 0;
     double begin =
         panel > (double)m->level[0].bytes / 2 ? m->fma_flops / 4 / machine_bandwidth(m, panel) : 0;
-    int64_t beside = rows_beside(p);
     for (int left = 0; left < ALL_LEFT; left++) {
         Strip part;
         double count = parts_left(strip, tile, left, &part), each = (double)tiles_of(&part);
-        if (beside && each > (double)beside) each *= STORED;
+        if (p->beside && each > (double)p->beside) each *= STORED;
         rows += count * (fmax(each, BUSY / (double)p->vectors) + BEGUN + begin);
     }
     return rows;
@@ -344,14 +347,12 @@ static int64_t channels_of(const StripsPlan *p, int64_t parts) {
 }
 
 static void try_strip(StripsPlan *p, const Strip *strip) {
-    int64_t held = rows_held(p->s->env->machine, p->map[1], p->vectors), beside = rows_beside(p);
-    held = rows_apart(p->s->flow, p->map[1], p->row[1], held);
     for (int64_t parts = 1; parts <= 4; parts *= 2) {
         int64_t channels = channels_of(p, parts);
         if (!channels) continue;
-        try_choice(p, (Choice){*strip, register_tile(p, strip, held), channels, 0});
-        if (beside && beside < held)
-            try_choice(p, (Choice){*strip, register_tile(p, strip, beside), channels, 0});
+        try_choice(p, (Choice){*strip, register_tile(p, strip, p->held), channels, 0});
+        if (p->beside && p->beside < p->held)
+            try_choice(p, (Choice){*strip, register_tile(p, strip, p->beside), channels, 0});
     }
 }
 
@@ -458,6 +459,7 @@ bool schedule_strips(Scheduling *s, Kernel *kernel) {
     StripsPlan p = {.s = s, .kernel = kernel};
     if (!recognize(&p)) return false;
     measure(&p);
+    measure_rows(&p);
     choose_strip(&p);
     strip_line(&p, LINE_TILE, 3);
     strip_line(&p, LINE_PARALLEL, 3);
