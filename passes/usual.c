@@ -2,9 +2,17 @@
 /* Sizes that inputs usually have, where only the run knows them: what costs and choices count. */
 #include "passes/access.h"
 
-/* What a size that is not known counts as: the side of a picture, a batch of things that have
- * several dims, a length. */
-enum { USUAL_SIDE = 224, USUAL_BATCH = 4, USUAL_LENGTH = 64 };
+/* What a size that is not known counts as: the side of a picture, samples of sound (a second of
+ * speech), a batch of things that have several dims, a length. */
+enum { USUAL_SIDE = 224, USUAL_SAMPLES = 16000, USUAL_BATCH = 4, USUAL_LENGTH = 64 };
+
+/* Does dim k of an input count the samples of a recording, or of each of a batch? */
+static bool counts_samples(const Cont *in, int k) {
+    if (!dtype_is_float(in->type) || in->rank < 2 || in->rank > 3 || k != in->rank - 1)
+        return false;
+    Dim channels = in->shape[in->rank - 2];
+    return dim_is(channels, 1) || (in->rank == 2 && !dim_is_const(channels, NULL));
+}
 
 /* As dim k of an input says what it counts, or 0: images have two sides behind their channels, or
  * in front of a few. */
@@ -13,17 +21,23 @@ static int64_t usual_as(const Cont *in, int k) {
     bool image = in->rank == 4 && dtype_is_float(in->type);
     bool channels_last = image && dim_is_const(in->shape[3], &last) && last <= 4;
     if (image && k >= (channels_last ? 1 : 2) && k < (channels_last ? 3 : 4)) return USUAL_SIDE;
+    if (counts_samples(in, k)) return USUAL_SAMPLES;
     bool batch = in->rank > 2 || (in->rank == 2 && !dim_is_const(in->shape[1], NULL));
     return batch && !k ? USUAL_BATCH : 0;
 }
 
+/* Masks have as many elements as what they mask: where another input had the symbol before, floats
+ * are no samples. */
 static int64_t usual_symbol(const Flow *flow, Dim sym) {
     int64_t usual = 0;
+    bool seen = false;
     for (int c = 0; c < flow->cont.n; c++)
         for (int k = 0; flow->cont.at[c].kind == CONT_IN && k < flow->cont.at[c].rank; k++) {
             if (!dim_uses(flow->cont.at[c].shape[k], sym)) continue;
             int64_t as = usual_as(&flow->cont.at[c], k);
+            if (as == USUAL_SAMPLES && seen) as = 0;
             usual = as > usual ? as : usual;
+            seen = true;
         }
     return usual ? usual : USUAL_LENGTH;
 }
