@@ -21,6 +21,7 @@ enum { SIZES_TRIED = sizeof SIZES / sizeof *SIZES, BATCH = 1, COLUMNS_LEAST = 4 
  * one is begun and ended, of what sums that leave registers after every 16 terms cost. */
 static const double BUSY = 8, BEGUN = 0.2, STORED = 1.1;
 static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
+static const double AGAIN = 0.25;  /* of what the second cache does not hold comes again in time */
 
 /* Of a strip: rows and columns of tiles, images; of a register tile: residues, too. */
 typedef struct Strip {
@@ -286,19 +287,33 @@ static double busy_rows(const StripsPlan *p, const Strip *strip, const Strip *ti
     return rows;
 }
 
+/* Are weights asked for ahead? */
+static bool asks_ahead(const StripsPlan *p) {
+    return 4 * p->elements * p->in * p->out > (double)p->s->env->machine->level[1].bytes / 4;
+}
+
+/* Bytes of the image that tiles are made of, each element once: neighbours find theirs again. */
+static double image_bytes(const StripsPlan *p, const Strip *tiles) {
+    return 4 * p->in * (double)(tiles_of(tiles) * p->side[0] * p->side[1]);
+}
+
 /* Seconds of a strip that may be less than a whole one of the choice: products, while weights come
- * from the next cache or later; straight-line code at the speed of the cache that holds the
- * elements of a whole one, much slower where these collide. */
-static double one_strip(const StripsPlan *p, const Strip *strip, const Choice *by) {
+ * from the next cache or later; the image from where it lies; straight-line code at the speed of
+ * the cache that holds the elements of a whole one, much slower where these collide. */
+static double one_strip(const StripsPlan *p, const Strip *whole, const Strip *strip,
+                        const Choice *by) {
     const Machine *m = p->s->env->machine;
-    double out = fmin(p->out, (double)by->channels), inner = (double)m->level[1].bytes;
+    double out = fmin(p->out, (double)by->channels);
     double multiply = 2 * p->elements * busy_rows(p, strip, &by->tile) * p->in * out / m->fma_flops;
     double weights = 4 * p->elements * p->in * out;
     double read = weights / machine_bandwidth(m, weights);
-    if (weights > inner) read = read > multiply ? read - multiply : 0;
+    if (asks_ahead(p)) read = read > multiply ? read - multiply : 0;
+    read += image_bytes(p, strip) / machine_bandwidth(m, image_bytes(p, whole));
     double move = 0, part[] = {p->in, out}, around[] = {1, 1};
     double tiles = (double)tiles_of(strip), all = (double)tiles_of(&by->strip);
-    double bytes = 4 * p->elements * all * (p->in + out);
+    double bytes = 4 * p->elements * all * (p->in + out), inner = (double)m->level[1].bytes;
+    double beyond = bytes + (weights < inner ? weights : 0) - inner;
+    if (beyond > 0) move += beyond * AGAIN / machine_bandwidth(m, 2 * inner);
     for (int i = 0; i < 2; i++)
         around[0] *= 1 + (double)p->around[i] / (double)(strip->row[i] * p->side[i]);
     for (int i = 0; i < 2; i++) {
@@ -319,7 +334,7 @@ static double size_seconds(const StripsPlan *p, const Strip *whole, const Choice
         Strip part;
         double count = parts_left(whole, &by->strip, left, &part);
         if (!(count > 0)) continue;
-        double one = one_strip(p, &part, by);
+        double one = one_strip(p, whole, &part, by);
         all += count * one, strips += count, most = fmax(most, one);
         if (left) uneven = UNEVEN;
     }
@@ -437,8 +452,7 @@ static void product_lines(StripsPlan *p) {
     for (int i = p->first; i < 2; i++) line_dim(flow, tile, m, unrolled[n++] = p->row[i], t.row[i]);
     vector_line(p->s, p->kernel, 1, p->lane);
     const Access *weights = &m->body.val.at[p->roles.b].read;
-    if (4 * p->elements * p->in * p->out > (double)p->s->env->machine->level[1].bytes / 4 &&
-        flow->cont.at[weights->cont].kind == CONT_PARAM)
+    if (asks_ahead(p) && flow->cont.at[weights->cont].kind == CONT_PARAM)
         kernel_line(flow, p->kernel, LINE_PREFETCH, 1)->cont = weights->cont;
     Line *unroll = kernel_line(flow, p->kernel, LINE_UNROLL, 1);
     line_dim(flow, unroll, m, p->lane, 0);
@@ -455,6 +469,24 @@ static void code_lanes(StripsPlan *p, int pos) {
     if (d >= 0) vector_line(p->s, p->kernel, pos, d);
 }
 
+/* Blocks of channels one after the other, where the image has not all of a pixel's side by side: of
+ * many streams at a time those that come from beyond the second cache are not fetched ahead. */
+static void channels_first(StripsPlan *p) {
+    const Map *m = p->map[0];
+    const Access *to = &m->write.at[0].to[0];
+    int d = access_dim(m, to, to->rank - 1);
+    double inner = (double)p->s->env->machine->level[1].bytes;
+    bool apart = false;
+    if (image_bytes(p, &p->whole.at[0]) / (double)p->whole.at[0].images < inner / 2) return;
+    for (int v = 0; d >= 0 && v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ)
+            apart |= access_stride(p->s->flow, m, &m->body.val.at[v].read, d,
+                                   map_extent(m, d, INT32_MAX)) != 1;
+    if (apart)
+        line_dim(p->s->flow, kernel_line(p->s->flow, p->kernel, LINE_TILE, 0), m, d,
+                 lanes_of(p->s));
+}
+
 bool schedule_strips(Scheduling *s, Kernel *kernel) {
     StripsPlan p = {.s = s, .kernel = kernel};
     if (!recognize(&p)) return false;
@@ -469,6 +501,7 @@ bool schedule_strips(Scheduling *s, Kernel *kernel) {
         kernel_keep(s->flow, kernel, i, p.map[i]->write.at[0].to[0].cont, KEEP_SCRATCH);
     }
     code_lanes(&p, 0);
+    channels_first(&p);
     product_lines(&p);
     partial_line(s, kernel, 1, p.lane, terms_of_block(&p));
     tile_line(&p, LINE_AT, 2);
