@@ -106,4 +106,15 @@ def transforms(m):
             [m.f(2, 6, 5, parts, t=np.float64), np.array(n), np.array(axis)] for n, axis in ((5, 2), (9, -3), (4, 0), (1, 1))], attributes, version=20)
 
 
-cases = [convolutions, integers, transposed, deformed, pools, scattered, rounded, transforms]
+def padded(m):
+    """Margins of the tensor's own values, narrower than what they repeat, as wide, and wider."""
+    pads, wide, narrow = np.array([0, 0, 2, 3, 0, 0, 1, 3]), (2, 3, 9, 8), (1, 2, 3, 4)
+    x = m.f(2, 1, 2, 3)
+    want = np.pad(x, [(0, 0), (0, 0), (2, 1), (3, 3)], "reflect")  # onnxruntime refuses it
+    yield "pad_reflect_again", "Pad", [x, pads], {"mode": "reflect"}, STANDARD | {"constant": [1], "want": [want]}
+    for mode, least in ("reflect", (1, 1, 4, 5)), ("edge", (2, 1, 1, 1)), ("wrap", (2, 1, 1, 2)):
+        yield window(m, f"pad_{mode}", "Pad", [[size, pads] for size in (wide, narrow, least)], {"mode": mode},
+                     constant=[1])
+
+
+cases = [convolutions, integers, transposed, deformed, pools, scattered, rounded, transforms, padded]

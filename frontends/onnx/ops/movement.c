@@ -359,54 +359,66 @@ static void copy_boxes(Lower *lo, const Boxes *b, int axis, int *part) {
     map_write(lo->flow, m, b->to, write, map_read(lo->flow, m, b->from, read), NULL);
 }
 
-/* Are the parts boxes? Pads must not cut, nor reach beyond what they repeat; and the boxes must be
- * few. */
-static bool are_boxes(Lower *lo, const Boxes *b) {
-    DimEnv env = flow_env(lo->arena, lo->flow);
+/* What is >= 0 where the parts are boxes: pads must not reach beyond what they repeat. NULL: they
+ * are none, as pads may cut, or boxes would be many. */
+static Dim room_of_boxes(Lower *lo, const Boxes *b, const DimEnv *env) {
     int padded = 0;
+    Dim room = dim_const(lo->ctx, 0);
     for (int i = 0; i < b->rank; i++) {
-        Dim most = dim_addc(lo->ctx, b->extent[i], b->mode == PAD_REFLECT ? -1 : 0);
-        Dim zero = dim_const(lo->ctx, 0);
         bool none = dim_is(b->before[i], 0) && dim_is(b->after[i], 0);
         padded += !none;
         if (none) continue; /* of any extent, also none */
-        if (!dim_ge0(lo->ctx, dim_addc(lo->ctx, b->extent[i], -1), &env)) return false;
-        if (!dim_le(lo->ctx, zero, b->before[i], &env) || !dim_le(lo->ctx, zero, b->after[i], &env))
-            return false;
-        if (b->mode != PAD_EDGE && (!dim_le(lo->ctx, b->before[i], most, &env) ||
-                                    !dim_le(lo->ctx, b->after[i], most, &env)))
-            return false;
+        if (!dim_ge0(lo->ctx, b->before[i], env) || !dim_ge0(lo->ctx, b->after[i], env))
+            return NULL;
+        Dim reach = b->mode == PAD_EDGE ? dim_const(lo->ctx, 1)
+                                        : dim_max(lo->ctx, b->before[i], b->after[i]);
+        if (b->mode == PAD_REFLECT) reach = dim_addc(lo->ctx, reach, 1);
+        room = dim_min(lo->ctx, room, dim_sub(lo->ctx, b->extent[i], reach));
     }
-    return padded <= 3;
+    room = dim_simplify(lo->ctx, room, env);
+    bool never = dim_is_const(room, NULL) && !dim_is(room, 0);
+    return padded <= 3 && !never ? room : NULL;
 }
 
-static void pad_lower(Lower *lo) {
-    int from = lower_in(lo, 0), to = lower_out(lo, 0);
-    if (to < 0) return;
-    const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
-    PadMode mode = pad_mode(lo->ctx, lo->node);
-    Infer in = onnx_reader(lo);
-    Dim before[RANK_MAX], after[RANK_MAX], at[RANK_MAX], read[RANK_MAX];
-    bool known = pad_amounts(&in, c.rank, before, after);
-    if (!known) onnx_define_axes(lo, pad_size);
-    Boxes boxes = {mode, from, to, a.rank, before, after, a.shape};
-    if (known && mode != PAD_CONSTANT && are_boxes(lo, &boxes)) {
-        copy_boxes(lo, &boxes, 0, (int[RANK_MAX]){0});
-        return;
-    }
+/* Element by element, whatever the pads are. */
+static void pad_each(Lower *lo, Boxes *b, bool known, Dim *before) {
+    const Cont c = lo->flow->cont.at[b->to];
+    Dim at[RANK_MAX], read[RANK_MAX];
     Map *m = lower_map(lo, NULL);
     lower_dims(lo, m, c.shape, c.rank, at);
     DimEnv env = map_env(lo->arena, lo->flow, m);
+    bool inside = b->mode != PAD_CONSTANT && known;
     for (int i = 0; i < c.rank; i++) {
         if (!known) before[i] = body_symbol(&m->body, pad_read(lo, m, i, c.rank, 0), "p");
-        read[i] = pad_index(lo->ctx, mode, at[i], before[i], a.shape[i], &env);
+        read[i] = pad_index(lo->ctx, b->mode, at[i], before[i], b->extent[i], &env);
+        inside = inside && dim_ge0(lo->ctx, dim_addc(lo->ctx, b->extent[i], -1), &env);
     }
-    bool inside = mode != PAD_CONSTANT && known;
-    for (int i = 0; i < a.rank; i++)
-        inside = inside && dim_ge0(lo->ctx, dim_addc(lo->ctx, a.shape[i], -1), &env);
-    int val = inside ? map_read(lo->flow, m, from, read)
-                     : map_read_else(lo->flow, m, from, read, pad_value(lo, m, a.type));
-    map_write(lo->flow, m, to, at, val, NULL);
+    int val = inside ? map_read(lo->flow, m, b->from, read)
+                     : map_read_else(lo->flow, m, b->from, read, pad_value(lo, m, c.type));
+    map_write(lo->flow, m, b->to, at, val, NULL);
+}
+
+/* Where sizes that only the run knows may be too small for boxes, they choose. */
+static void pad_lower(Lower *lo) {
+    int from = lower_in(lo, 0), to = lower_out(lo, 0);
+    if (to < 0) return;
+    const Cont a = lo->flow->cont.at[from];
+    Infer in = onnx_reader(lo);
+    Dim before[RANK_MAX], after[RANK_MAX];
+    bool known = pad_amounts(&in, a.rank, before, after);
+    if (!known) onnx_define_axes(lo, pad_size);
+    Boxes boxes = {pad_mode(lo->ctx, lo->node), from, to, a.rank, before, after, a.shape};
+    DimEnv env = flow_env(lo->arena, lo->flow);
+    Dim room = known && boxes.mode != PAD_CONSTANT ? room_of_boxes(lo, &boxes, &env) : NULL;
+    bool always = room && dim_ge0(lo->ctx, room, &env);
+    Items *into = lo->into;
+    Item choice = {.kind = ITEM_IF, .cond = -1, .when = room, .from = lo->node->name};
+    if (room && !always) lo->into = &choice.body;
+    if (room) copy_boxes(lo, &boxes, 0, (int[RANK_MAX]){0});
+    if (room && !always) lo->into = &choice.other;
+    if (!always) pad_each(lo, &boxes, known, before);
+    lo->into = into;
+    if (room && !always) vec_push(lo->arena, into, choice);
 }
 
 /* ---- CenterCropPad: each axis is cut or padded around its middle ---------------------------- */
