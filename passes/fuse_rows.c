@@ -355,6 +355,25 @@ static bool too_short_rows(const Rows *r) {
     return several && longest < r->machine->warp;
 }
 
+/* Would tasks cut a large result across its rows, for the sake of little? Of tables that its
+ * columns read, say, each place would be a task that goes through all rows. */
+static bool cut_across(const Rows *r, double between) {
+    enum { LITTLE = 64 };
+    const Map *root = r->flow->map.at[r->map[r->n - 1]];
+    const Access *to = &root->write.at[0].to[0];
+    double bytes = dtype_bits(r->flow->cont.at[to->cont].type) / 8.0;
+    int first = -1;
+    bool across = false;
+    for (int k = 0; k < to->rank; k++) {
+        int d = access_dim(root, to, k);
+        if (d < 0 || map_usual(r->flow, root, d) < 2) continue;
+        bytes *= (double)map_usual(r->flow, root, d);
+        if (first < 0) first = d;
+        across |= !r->outer[first] && r->outer[d];
+    }
+    return across && between > 0 && between * LITTLE < bytes;
+}
+
 bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const RowsJoin *join) {
     int all[KERNEL_MAPS];
     if (join->g->n + join->into->n > KERNEL_MAPS) return false;
@@ -362,7 +381,7 @@ bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const Row
     for (int i = 0; i < join->into->n; i++) all[join->g->n + i] = join->into->at[i];
     Rows r = rows_of(arena, flow, machine, all, join->g->n + join->into->n);
     if (!may_run_in_rows(&r)) return false;
-    if (too_few_tasks(&r) || too_short_rows(&r)) return false;
+    if (too_few_tasks(&r) || too_short_rows(&r) || cut_across(&r, join->between)) return false;
     if (handed_on(&r) > (double)row_budget(machine)) return false;
     Rows g = rows_of(arena, flow, machine, join->g->at, join->g->n);
     Rows into = rows_of(arena, flow, machine, join->into->at, join->into->n);

@@ -18,9 +18,11 @@ static int apart(const Layouts *l, const Map *m, const Access *a, int d) {
     const Cont *c = &l->flow->cont.at[a->cont];
     if (c->layout || c->kind == CONT_PARAM || c->type == STRING || !access_by_value(m, a))
         return -1;
-    int64_t step = access_stride(l->flow, m, a, d, l->lanes);
+    int64_t known; /* planes of sizes that the run tells lie apart, too */
+    Dim step = access_step(l->flow, m, a, d, l->lanes);
+    if (!step || (dim_is_const(step, &known) && known < 2)) return -1;
     for (int k = 0; k < a->rank; k++)
-        if (access_dim(m, a, k) == d) return step > 1 && step != INT64_MAX ? k : -1;
+        if (access_dim(m, a, k) == d) return k;
     return -1;
 }
 
@@ -86,7 +88,9 @@ static double copied_cost(const Layouts *l, const Map *m, int d) {
     double results = 1;
     for (int k = 0; k < m->dim.n; k++)
         if (!map_reduces(m, k)) results *= (double)map_usual(l->flow, m, k);
-    if (any) return cost + results * (turned ? COPY_COST : APART_COST * l->lanes);
+    const Access *to = m->write.n ? &m->write.at[0].to[0] : NULL;
+    bool beside = to && access_stride(l->flow, m, to, d, l->lanes) == 1;
+    if (any) return cost + results * (turned ? COPY_COST : beside ? 0 : APART_COST * l->lanes);
     bool result = turned && map_reads_by_value(m);
     return result ? cost + results * (COPY_COST + 1 - gather_cost(l->lanes)) : -1;
 }
