@@ -316,17 +316,20 @@ static int pad_size(Lower *lo, Map *m, int axis) {
     return body_expr(&m->body, grown, arg, 3, NULL, 0, I64);
 }
 
-/* A pad of values of the tensor whose parts are boxes: inside, and before and after each axis. */
-typedef struct Boxes {
+/* How much stands before and after each axis; of values of the tensor, parts may be boxes: inside,
+ * and before and after each axis. */
+typedef struct Padding {
     PadMode mode;
     int from, to, rank;
-    const Dim *before, *after, *extent;
-} Boxes;
+    bool known; /* before the run */
+    const Dim *extent;
+    Dim before[RANK_MAX], after[RANK_MAX];
+} Padding;
 
 enum { INSIDE, BEFORE, AFTER };
 
 /* An axis' index into the tensor for index d of a part. */
-static Dim box_index(Ctx *ctx, const Boxes *b, int axis, int part, Dim d) {
+static Dim box_index(Ctx *ctx, const Padding *b, int axis, int part, Dim d) {
     Dim last = dim_addc(ctx, b->extent[axis], -1), zero = dim_const(ctx, 0);
     if (part == INSIDE) return d;
     if (b->mode == PAD_EDGE) return part == BEFORE ? zero : last;
@@ -337,7 +340,7 @@ static Dim box_index(Ctx *ctx, const Boxes *b, int axis, int part, Dim d) {
 }
 
 /* Copies of the boxes that have `part` in the axes before `axis`. */
-static void copy_boxes(Lower *lo, const Boxes *b, int axis, int *part) {
+static void copy_boxes(Lower *lo, const Padding *b, int axis, int *part) {
     if (axis < b->rank) {
         const Dim extent[] = {b->extent[axis], b->before[axis], b->after[axis]};
         for (int p = INSIDE; p <= AFTER; p++) {
@@ -361,7 +364,7 @@ static void copy_boxes(Lower *lo, const Boxes *b, int axis, int *part) {
 
 /* What is >= 0 where the parts are boxes: pads must not reach beyond what they repeat. NULL: they
  * are none, as pads may cut, or boxes would be many. */
-static Dim room_of_boxes(Lower *lo, const Boxes *b, const DimEnv *env) {
+static Dim room_of_boxes(Lower *lo, const Padding *b, const DimEnv *env) {
     int padded = 0;
     Dim room = dim_const(lo->ctx, 0);
     for (int i = 0; i < b->rank; i++) {
@@ -381,16 +384,16 @@ static Dim room_of_boxes(Lower *lo, const Boxes *b, const DimEnv *env) {
 }
 
 /* Element by element, whatever the pads are. */
-static void pad_each(Lower *lo, Boxes *b, bool known, Dim *before) {
+static void pad_each(Lower *lo, Padding *b) {
     const Cont c = lo->flow->cont.at[b->to];
     Dim at[RANK_MAX], read[RANK_MAX];
     Map *m = lower_map(lo, NULL);
     lower_dims(lo, m, c.shape, c.rank, at);
     DimEnv env = map_env(lo->arena, lo->flow, m);
-    bool inside = b->mode != PAD_CONSTANT && known;
+    bool inside = b->mode != PAD_CONSTANT && b->known;
     for (int i = 0; i < c.rank; i++) {
-        if (!known) before[i] = body_symbol(&m->body, pad_read(lo, m, i, c.rank, 0), "p");
-        read[i] = pad_index(lo->ctx, b->mode, at[i], before[i], b->extent[i], &env);
+        if (!b->known) b->before[i] = body_symbol(&m->body, pad_read(lo, m, i, c.rank, 0), "p");
+        read[i] = pad_index(lo->ctx, b->mode, at[i], b->before[i], b->extent[i], &env);
         inside = inside && dim_ge0(lo->ctx, dim_addc(lo->ctx, b->extent[i], -1), &env);
     }
     int val = inside ? map_read(lo->flow, m, b->from, read)
@@ -404,21 +407,25 @@ static void pad_lower(Lower *lo) {
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from];
     Infer in = onnx_reader(lo);
-    Dim before[RANK_MAX], after[RANK_MAX];
-    bool known = pad_amounts(&in, a.rank, before, after);
-    if (!known) onnx_define_axes(lo, pad_size);
-    Boxes boxes = {pad_mode(lo->ctx, lo->node), from, to, a.rank, before, after, a.shape};
+    Padding b = {pad_mode(lo->ctx, lo->node), from, to, a.rank, .extent = a.shape};
+    b.known = pad_amounts(&in, a.rank, b.before, b.after);
+    if (!b.known) onnx_define_axes(lo, pad_size);
     DimEnv env = flow_env(lo->arena, lo->flow);
-    Dim room = known && boxes.mode != PAD_CONSTANT ? room_of_boxes(lo, &boxes, &env) : NULL;
-    bool always = room && dim_ge0(lo->ctx, room, &env);
-    Items *into = lo->into;
-    Item choice = {.kind = ITEM_IF, .cond = -1, .when = room, .from = lo->node->name};
-    if (room && !always) lo->into = &choice.body;
-    if (room) copy_boxes(lo, &boxes, 0, (int[RANK_MAX]){0});
-    if (room && !always) lo->into = &choice.other;
-    if (!always) pad_each(lo, &boxes, known, before);
-    lo->into = into;
-    if (room && !always) vec_push(lo->arena, into, choice);
+    Dim room = b.known && b.mode != PAD_CONSTANT ? room_of_boxes(lo, &b, &env) : NULL;
+    if (!room) {
+        pad_each(lo, &b);
+    } else if (dim_ge0(lo->ctx, room, &env)) {
+        copy_boxes(lo, &b, 0, (int[RANK_MAX]){0});
+    } else {
+        Items *into = lo->into;
+        Item choice = {.kind = ITEM_IF, .cond = -1, .when = room, .from = lo->node->name};
+        lo->into = &choice.body;
+        copy_boxes(lo, &b, 0, (int[RANK_MAX]){0});
+        lo->into = &choice.other;
+        pad_each(lo, &b);
+        lo->into = into;
+        vec_push(lo->arena, into, choice);
+    }
 }
 
 /* ---- CenterCropPad: each axis is cut or padded around its middle ---------------------------- */
