@@ -253,8 +253,7 @@ static void index_span(const Lowering *lo, const Map *m, Dim index, const Span *
     *origin = dim_subst(ctx, index, begin, m->dim.n);
 }
 
-/* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside.
- */
+/* Declares the buffer of what `pos` writes on `box`, when the kernel keeps it inside. */
 static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Span *box,
                          Stmts *into) {
     const MapPlan *plan = &lo->plan[pos];
@@ -266,11 +265,13 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
     Dim extent[RANK_MAX + 1], lane = NULL;
     int n = 0;
     for (int d = 0; d < l->rank; d++) {
-        Dim index = w->to[k].at[d], size;
+        Dim index = w->to[k].at[d], whole = lo->flow->cont.at[cont].shape[d], size;
         if (index_whole(lo, plan->map, w, k, d))
-            l->origin[d] = dim_const(lo->ctx, 0), size = lo->flow->cont.at[cont].shape[d];
+            l->origin[d] = dim_const(lo->ctx, 0), size = whole;
         else
             index_span(lo, plan->map, index, box, &l->origin[d], &size);
+        if (keep != KEEP_SCRATCH && !dim_is_const(size, NULL) && dim_is_const(whole, NULL))
+            size = whole; /* of which the run may ask for less */
         if (plan->lane_dim >= 0 && !plan->spread && plan->map->dim.at[plan->lane_dim].sym == index)
             l->lane_dim = d;
         if (l->lane_dim != d) {
