@@ -54,6 +54,8 @@ int read_other(void *user, Body *b, const Val *read);
 
 /* dims.c: dims of extent 1 go, dims that accesses divide are split; false: nothing changed. */
 bool split_dims(Editing *c, Map *m);
+/* Of all MAP_DIMS those that are chosen, and what they are split into. */
+bool split_chosen(Editing *c, Map *m, const bool *chosen);
 /* Makes one of two dims that all accesses know as one alone, as views that merge axes leave them,
  * of a map with a plain write; false: there are none. */
 bool join_dims(Editing *c, Map *m);

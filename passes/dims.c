@@ -4,6 +4,8 @@
  * become one. */
 #include "passes/compose.h"
 
+#include <string.h>
+
 typedef struct Factor {
     Dim sym, by;
 } Factor;
@@ -96,20 +98,28 @@ static bool drop_unit_dims(Editing *c, Map *m) {
     return true;
 }
 
-bool split_dims(Editing *c, Map *m) {
-    bool changed = drop_unit_dims(c, m);
+bool split_chosen(Editing *c, Map *m, const bool *chosen) {
+    bool changed = false, may[MAP_DIMS];
+    memcpy(may, chosen, sizeof may);
     for (int d = 0; d < m->dim.n && m->dim.n < MAP_DIMS - 1; d++) {
         Factor f = {NULL, NULL};
         Dim count;
-        factor_of(m, m->dim.at[d].sym, &f);
+        if (may[d]) factor_of(m, m->dim.at[d].sym, &f);
         if (!f.by || m->dim.at[d].seq ||
             !dim_divides(c->flow->ctx, m->dim.at[d].extent, f.by, &count))
             continue;
         split(c, m, d, f.by, count);
+        memmove(may + d + 1, may + d, (size_t)(MAP_DIMS - d - 1) * sizeof *may);
         changed = true;
         d--;
     }
     return changed;
+}
+
+bool split_dims(Editing *c, Map *m) {
+    bool all[MAP_DIMS], changed = drop_unit_dims(c, m);
+    for (int d = 0; d < MAP_DIMS; d++) all[d] = true;
+    return split_chosen(c, m, all) || changed;
 }
 
 /* ---- two dims that are one ------------------------------------------------------------------- */

@@ -246,13 +246,28 @@ static void hand_over_reads(Editing *e, int map, const IntVec *into) {
     }
 }
 
+/* Dims of a map that read the container where several of its writer's dims make up an index. */
+static void dims_of_joined(const Map *m, const Map *writer, bool *joined) {
+    const Access *to = map_plain_write(writer);
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != to->cont) continue;
+        for (int k = 0; k < to->rank; k++)
+            for (int d = 0; d < m->dim.n && access_dim(writer, to, k) < 0; d++)
+                joined[d] |= dim_uses(val->read.at[k], m->dim.at[d].sym);
+    }
+}
+
 static void move_into(Editing *e, const PassEnv *env, int map, const IntVec *into) {
     Map *m = e->flow->map.at[map];
     const Access *to = map_plain_write(m);
     bool whole = writes_whole(e->flow, m, to);
     for (int i = 0; i < into->n; i++) {
-        compose_map(e, m, to, e->flow->map.at[into->at[i]]);
-        if (!whole) split_dims(e, e->flow->map.at[into->at[i]]);
+        Map *reader = e->flow->map.at[into->at[i]];
+        bool joined[MAP_DIMS] = {false};
+        if (!whole) dims_of_joined(reader, m, joined);
+        compose_map(e, m, to, reader);
+        split_chosen(e, reader, joined);
     }
     hand_over_reads(e, map, into);
     m->write.n = 0;
