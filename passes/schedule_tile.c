@@ -141,7 +141,8 @@ static int choose_row(const Tiled *t, int not, int64_t most) {
             continue;
         int shared = 2 * shared_reads(t, d) +
                      (t->lane >= 0 && tiled_output(t, t->lane) && tiled_shares_lanes(t, d));
-        int64_t rows = equal_tiles(extent, most), step = result_step(t, d);
+        int64_t rows = extent < most ? extent : open_row(t, d) ? most : equal_tiles(extent, most);
+        int64_t step = result_step(t, d);
         bool fills = 4 * rows >= 5 * best_rows, about = 5 * rows > 4 * best_rows;
         if (shared < best_shared) continue;
         if (shared == best_shared && !fills && !(about && step <= best_step)) continue;
