@@ -252,20 +252,21 @@ static void dims_of_joined(const Map *m, const Map *writer, bool *joined) {
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
         if (val->kind != VAL_READ || val->read.cont != to->cont) continue;
-        for (int k = 0; k < to->rank; k++)
-            for (int d = 0; d < m->dim.n && access_dim(writer, to, k) < 0; d++)
+        for (int k = 0; k < to->rank; k++) {
+            if (access_dim(writer, to, k) >= 0) continue;
+            for (int d = 0; d < m->dim.n; d++)
                 joined[d] |= dim_uses(val->read.at[k], m->dim.at[d].sym);
+        }
     }
 }
 
 static void move_into(Editing *e, const PassEnv *env, int map, const IntVec *into) {
     Map *m = e->flow->map.at[map];
     const Access *to = map_plain_write(m);
-    bool whole = writes_whole(e->flow, m, to);
     for (int i = 0; i < into->n; i++) {
         Map *reader = e->flow->map.at[into->at[i]];
         bool joined[MAP_DIMS] = {false};
-        if (!whole) dims_of_joined(reader, m, joined);
+        dims_of_joined(reader, m, joined);
         compose_map(e, m, to, reader);
         split_chosen(e, reader, joined);
     }
