@@ -2,9 +2,9 @@
 /* Making dims plain: those of extent 1 go; p with accesses p/c and p%c, where c divides its extent,
  * becomes p0*c + p1; and two dims that all accesses know as p0*c + p1 alone, c the extent of p1,
  * become one. */
-#include "passes/compose.h"
-
 #include <string.h>
+
+#include "passes/compose.h"
 
 typedef struct Factor {
     Dim sym, by;

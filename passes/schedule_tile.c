@@ -122,8 +122,8 @@ static bool open_row(const Tiled *t, int row) {
 
 /* How far apart results along dim d lie in memory. */
 static int64_t result_step(const Tiled *t, int d) {
-    const Write *w = &t->p->write.at[0];
-    return access_stride(t->s->flow, t->p, &w->to[0], d, 1);
+    const Access *to = &t->root->write.at[0].to[0];
+    return t->root_of[d] < 0 ? INT64_MAX : access_stride(t->s->flow, t->root, to, t->root_of[d], 1);
 }
 
 /* The dim along which a tile of at most so many rows goes: of those that share most of what is read
