@@ -136,24 +136,42 @@ static int64_t equal_blocks(const Tiled *t, int d, double most) {
     return block;
 }
 
-/* Rows that are all read again for each panel: how many of each dim stay in the inner cache
- * meanwhile. False where they all do, or where less is read again if they are not cut. */
-static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) {
-    const Machine *machine = t->s->env->machine;
-    double bytes = 0, rows = 1, columns = (double)map_usual(t->s->flow, t->p, order[0]);
-    if (order[0] != t->lane || t->row[0] < 0 || t->row[1] >= 0) return false;
+/* Bytes of the largest operand that all panels read, as many as rows behind the lane dim have at
+ * one index of the dims in front of it. */
+static double rows_bytes_behind(const Tiled *t, const int *order, int lane) {
+    double most = 0;
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ || access_uses(t->p, &val->read, t->lane)) continue;
-        if (read_bytes(t->s->flow, t->p, &val->read) > bytes)
-            bytes = read_bytes(t->s->flow, t->p, &val->read);
+        double bytes = read_bytes(t->s->flow, t->p, &val->read);
+        for (int i = 0; i < lane; i++)
+            if (access_uses(t->p, &val->read, order[i]))
+                bytes /= (double)map_usual(t->s->flow, t->p, order[i]);
+        most = fmax(most, bytes);
     }
-    for (int i = 1; i < n; i++) rows *= (double)map_usual(t->s->flow, t->p, order[i]);
+    return most;
+}
+
+/* Rows of a block of those that the run counts: enough to hide that panels come from the next cache
+ * for each, few enough that every core has some. Measured on Zen 4, 448 to 256 channels by 1x1:
+ * images of 128x96 0.65 of the time, as in blocks of 296, of 56x56 1.00. */
+enum { OPEN_BLOCK = 64 };
+
+/* Rows that are all read again for each panel: how many of each dim behind the lane dim, which
+ * stands at `lane` of the order, stay in the inner cache meanwhile. False where they all do, or
+ * where less is read again if they are not cut. */
+static bool cut_blocks(const Tiled *t, const int *order, int n, int lane, int64_t *block) {
+    const Machine *machine = t->s->env->machine;
+    if (lane == n || t->row[0] < 0 || t->row[1] >= 0) return false;
+    double bytes = rows_bytes_behind(t, order, lane), rows = 1;
+    for (int i = lane + 1; i < n; i++) rows *= (double)map_usual(t->s->flow, t->p, order[i]);
     double left = rows_near(machine, bytes, rows);
+    double columns = (double)map_usual(t->s->flow, t->p, t->lane);
     double panels = ceil(columns / (double)tiled_size(t, t->lane));
     if (rows <= left || rows_again(machine, bytes, rows, panels, lane_operand_bytes(t)) > 0)
         return false;
-    for (int i = n - 1; i > 0; i--) {
+    if (tiled_rows_open(t)) left = fmin(left, OPEN_BLOCK);
+    for (int i = n - 1; i > lane; i--) {
         block[order[i]] = equal_blocks(t, order[i], left);
         left = left < (double)block[order[i]] ? 1 : left / (double)block[order[i]];
     }
@@ -165,18 +183,21 @@ static void tile_dim(const Tiled *t, Line *line, int d, int64_t size) {
         line_dim(t->s->flow, line, t->root, t->root_of[d], size);
 }
 
-/* Tiles; or blocks of rows, panels for each, and tiles inside of these. */
+/* Tiles; or, behind what stands in front of panels, blocks of rows, panels for each, and tiles
+ * inside of these. */
 static void tile_lines(Tiled *t) {
     Flow *flow = t->s->flow;
-    int order[MAP_DIMS], n = tile_order(t, order);
+    int order[MAP_DIMS], n = tile_order(t, order), lane = 0;
     int64_t block[MAP_DIMS];
-    bool cut = n && cut_blocks(t, order, n, block);
+    while (lane < n && order[lane] != t->lane) lane++;
+    bool cut = cut_blocks(t, order, n, lane, block);
     Line outer = {.kind = LINE_TILE, .map = t->pos, .cont = -1}, inner = outer, par;
-    for (int i = 1; cut && i < n; i++) tile_dim(t, &outer, order[i], block[order[i]]);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < lane; i++) tile_dim(t, &outer, order[i], tiled_size(t, order[i]));
+    for (int i = lane + 1; cut && i < n; i++) tile_dim(t, &outer, order[i], block[order[i]]);
+    for (int i = lane; i < n; i++) {
         int64_t size = tiled_size(t, order[i]);
-        if (!cut || !i || block[order[i]] > size)
-            tile_dim(t, cut && i ? &inner : &outer, order[i], size);
+        if (!cut || i == lane || block[order[i]] > size)
+            tile_dim(t, cut && i > lane ? &inner : &outer, order[i], size);
     }
     if (!outer.narg) return;
     vec_push(flow->arena, &t->kernel->line, outer);
