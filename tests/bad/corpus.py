@@ -238,7 +238,7 @@ def shapes():
     yield one("dequantize_zero_of_more_dims", "DequantizeLinear", ["the_DequantizeLinear", "one shape"],
               (("x", [2, 3], UINT8), ("s", [3]), ("z", [1, 3], UINT8)), axis=1)
     yield one("gather_rank_0", "Gather", ["the_Gather"], (("x", []),), initializers=[i64("i", [0])])
-    yield one("running_sum_of_a_scalar", "CumSum", ["the_CumSum", "scalar"], (("x", []), ("axis", [], INT64)))
+    yield one("running_sum_of_a_scalar", "CumSum", ["the_CumSum", "rank 0"], (("x", []), ("axis", [], INT64)))
     yield one("topk_too_many", "TopK", ["the_TopK"], initializers=[i64("k", [9])], outputs=("y", "z"))
     yield one("squeeze_extent", "Squeeze", ["the_Squeeze"], initializers=[i64("s", [0])])
     yield one("pad_count", "Pad", ["the_Pad"], initializers=[i64("s", [1, 1])])

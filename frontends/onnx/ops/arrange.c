@@ -120,10 +120,7 @@ static void space_to_depth_lower(Lower *lo) {
 
 static void cumulative_infer(Infer *in) {
     const int64_t *axis;
-    const Type *t = &infer_tensor(in, 0)->type;
-    if (t->rank < 1)
-        fail(in->ctx, E_SHAPE, "\"%s\" is a scalar: it has no axis to go along",
-             infer_in(in, 0)->name);
+    const Type *t = nn_ranked(in, 0, 1, RANK_MAX);
     nn_need_one(in->ctx, infer_tensor(in, 1), 1);
     int n = onnx_ints(in, 1, NULL, &axis);
     if (n == 1 && (axis[0] < -t->rank || axis[0] >= t->rank))
